@@ -1,0 +1,13 @@
+// cli: the verbs of the command. Each add_ function adds one subcommand (with examples in its
+// footer) whose callback sets `status`; an Error thrown by a callback is printed once by main and
+// becomes its exit code. Exit codes: 0 all verdicts pass, 1 a verdict failed, 2 bad usage or input,
+// 3 the environment lacks something or nothing could be decided, 130 on Ctrl-C.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace shardproof {
+
+void add_verbs(CLI::App& app, int& status);  // all of them, in the order of --help
+
+}  // namespace shardproof

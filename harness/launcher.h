@@ -1,0 +1,57 @@
+// launcher: starts ranks as processes under mpirun (the one beside the libmpi it was built with),
+// holds one control socket to each (end of file = death, named), forwards output line by line with
+// the rank in front, and ends every child, its mpirun and their process groups on return, on an
+// exception and on SIGINT/SIGTERM: no orphan. Everything that waits has a deadline.
+// Thread rule: one launch at a time per process (it owns signal handling while it runs).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace shardproof {
+
+struct LaunchRequest {
+  int ranks = 4;
+  std::vector<std::string> command;             // argv of a rank
+  std::map<std::string, std::string> environment;  // added to the ranks' environment
+  std::string hostfile;                         // empty: this machine, oversubscribed
+  bool fault_tolerant = true;                   // mpirun --with-ft ulfm where available
+  Duration deadline = std::chrono::seconds(120);   // for the whole launch
+  Duration connect_deadline = std::chrono::seconds(30);
+  std::string trace_directory;                  // harness.jsonl goes here; empty: none
+  std::function<void(int rank, const std::string& line)> on_output;  // null: stdout "[rank] line"
+};
+
+struct RankEnd {
+  bool connected = false;
+  bool finished = false;          // said it was done before its socket closed
+  std::optional<int> exit_code;   // as the rank said; nothing after a signal
+  std::string error;              // what a rank reported before failing
+};
+
+struct Death {
+  int rank = -1;
+  double noticed_seconds = 0;     // after the launch began
+  std::string place;              // the rank's last `at` over the control socket, if any
+};
+
+struct LaunchResult {
+  std::vector<RankEnd> ranks;
+  std::optional<Death> first_death;
+  bool timed_out = false;
+  bool interrupted = false;       // Ctrl-C
+  double seconds = 0;
+  bool ok() const;                // every rank finished with exit code 0
+};
+
+// Error environment when no mpirun is found; bad_input for an unreadable hostfile.
+LaunchResult launch(const LaunchRequest& request);
+
+std::string find_mpirun();        // empty when there is none
+
+}  // namespace shardproof

@@ -1,0 +1,23 @@
+// main: the command line. Reads the environment once, prints every Error once, returns its exit code.
+#include <cstdio>
+
+#include "base/error.h"
+#include "harness/cli/cli.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Shardproof: evidence that a distributed training stack computes the right thing.",
+               "shardproof");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", SHARDPROOF_VERSION);
+  int status = 0;
+  try {
+    shardproof::add_verbs(app, status);
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const shardproof::Error& error) {
+    std::fprintf(stderr, "shardproof: %s\n", error.what());
+    return shardproof::exit_code(error.kind());
+  }
+  return status;
+}

@@ -1,0 +1,33 @@
+// delayed_communicator: makes communication as slow as asked by sleeping (never by spinning: both
+// cores may be busy computing), before each call: latency + bytes / bandwidth. For asynchronous
+// calls the sleep happens on the communication thread, by delaying completion, not in start().
+#pragma once
+
+#include <memory>
+
+#include "comm/forwarding_communicator.h"
+
+namespace shardproof {
+
+struct CommunicationDelay {
+  Duration latency{};
+  double bytes_per_second = 0;  // 0: no bandwidth limit
+};
+
+class DelayedCommunicator : public ForwardingCommunicator {
+ public:
+  DelayedCommunicator(std::unique_ptr<Communicator> inner, CommunicationDelay delay,
+                      Clock& clock = Clock::real());
+  void run(const Call& call, Deadline deadline) override;
+  std::unique_ptr<Work> start(const Call& call, Keep keep) override;
+
+ protected:
+  std::unique_ptr<Communicator> rewrap(std::unique_ptr<Communicator> child) override;
+
+ private:
+  Duration delay_of(const Call& call) const;
+  CommunicationDelay delay_;
+  Clock& clock_;
+};
+
+}  // namespace shardproof

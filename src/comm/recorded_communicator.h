@@ -1,0 +1,76 @@
+// recorded_communicator: the flight recorder. Each rank keeps its last `capacity` operations over
+// all its groups in one ring: sequence number, group, kind, op, dtype, counts, state, times. On a
+// failure the ring is dumped; the call is also counted for the trace's `comm` events.
+// Thread rule: FlightRecorder is safe from any thread (asynchronous work completes elsewhere).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comm/forwarding_communicator.h"
+
+namespace shardproof {
+
+struct FlightRecord {
+  enum class State : std::uint8_t { started, completed, failed };
+  std::uint64_t id = 0;        // over all groups of the rank, from 0
+  std::uint64_t sequence = 0;  // within the group
+  std::string group;
+  CallKind kind = CallKind::barrier;
+  ReduceOp op = ReduceOp::sum;
+  Dtype dtype = Dtype::f32;
+  std::size_t send_count = 0;
+  std::size_t recv_count = 0;
+  int peer = -1;
+  int tag = 0;
+  bool asynchronous = false;
+  State state = State::started;
+  Duration started{};
+  Duration ended{};
+};
+
+class FlightRecorder {
+ public:
+  explicit FlightRecorder(int world_rank, std::size_t capacity = 1024,
+                          Clock& clock = Clock::real());
+
+  std::uint64_t begin(FlightRecord record);  // fills id, sequence and started; returns id
+  void end(std::uint64_t id, FlightRecord::State state);
+  std::vector<FlightRecord> last() const;  // oldest first
+  std::string dump() const;                // JSON: {"rank":..,"records":[..]}
+
+  // Calls since the last call of take_counts, by (group, kind, dtype): how many, elements sent.
+  struct Count { std::uint64_t calls = 0; std::uint64_t elements = 0; };
+  using Counts = std::map<std::tuple<std::string, CallKind, Dtype>, Count>;
+  Counts take_counts();
+
+ private:
+  const int world_rank_;
+  const std::size_t capacity_;
+  Clock& clock_;
+  mutable std::mutex mutex_;
+  std::vector<FlightRecord> ring_;
+  std::uint64_t next_id_ = 0;
+  std::map<std::string, std::uint64_t> next_sequence_;
+  Counts counts_;
+};
+
+class RecordedCommunicator : public ForwardingCommunicator {
+ public:
+  RecordedCommunicator(std::unique_ptr<Communicator> inner,
+                       std::shared_ptr<FlightRecorder> recorder);
+  void run(const Call& call, Deadline deadline) override;
+  std::unique_ptr<Work> start(const Call& call, Keep keep) override;
+
+ protected:
+  std::unique_ptr<Communicator> rewrap(std::unique_ptr<Communicator> child) override;
+
+ private:
+  std::shared_ptr<FlightRecorder> recorder_;
+};
+
+}  // namespace shardproof

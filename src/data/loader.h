@@ -1,0 +1,62 @@
+// loader: which samples a step takes, in an order that is a function of (seed, epoch) alone: each
+// epoch covers every sample exactly once. A step takes the next M x rows samples of the order;
+// micro-batch m has rows [m*rows, (m+1)*rows) of them, on every layout, so data ranks are disjoint
+// by construction. At the end of an epoch fewer samples than a global batch may be left: `drop`
+// leaves them out, `short` fills up with rows of ignored targets (sample id -1).
+// Prefetch workers change nothing but time: batches and cursor are the same with 0, 1 or 4.
+// Thread rule: one loader per rank; its workers are its own.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/batch.h"
+#include "base/json.h"
+#include "data/dataset.h"
+
+namespace shardproof {
+
+enum class LastBatch { drop, fill };  // "drop" | "short" in the config
+
+struct LoaderConfig {
+  int micro_batches = 4;  // M: of the whole world
+  int rows = 4;           // of a micro-batch
+  int length = 16;
+  std::uint64_t seed = 0;
+  LastBatch last = LastBatch::drop;
+  int workers = 0;
+};
+
+// A resumable position: everything before it was handed out.
+struct DataCursor {
+  std::int64_t epoch = 0;
+  std::int64_t taken = 0;    // samples of this epoch's order already consumed
+  std::int64_t samples = 0;  // real samples consumed since the start
+  Digest ledger;             // chained digest over all sample ids handed out to the world
+
+  Json to_json() const;
+  static DataCursor from_json(const Json& json, const std::string& place);  // Error corrupt
+  bool operator==(const DataCursor&) const = default;
+};
+
+// The sample order of an epoch: a permutation of [0, size), each index computed by itself.
+std::vector<std::int64_t> epoch_order(std::int64_t size, std::uint64_t seed, std::int64_t epoch);
+
+class Loader {
+ public:
+  // `mine`: the micro-batches (0 <= m < M) this rank runs, ascending; may be empty.
+  Loader(std::shared_ptr<const Dataset> dataset, LoaderConfig config, std::vector<int> mine);
+  ~Loader();
+
+  // This rank's micro-batches of the next step. Error bad_input when an epoch holds less than one
+  // global batch under `drop`.
+  std::vector<MicroBatch> next();
+  DataCursor cursor() const;             // position after the batches that next() has returned
+  void seek(const DataCursor& cursor);   // drops what was prefetched
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,39 @@
+// gradient_tree: one rank's canonical accumulation over its micro-batches. Each micro-batch's
+// gradients arrive as leaves (piece, sequence piece); the leaves of a piece meet in tree(S), the
+// arenas of whole micro-batches in tree(M): after micro-batch m siblings are added as soon as both
+// are there, so at most 1 + log2(own micro-batches) arenas live at once when they are ascending and
+// contiguous. Never adds an absent leaf as zero.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "base/piece.h"
+#include "base/tree.h"
+
+namespace shardproof {
+
+class GradientTree {
+ public:
+  GradientTree(const PieceTable& table, int micro_batches, int sequence_pieces);
+
+  void leaf(int piece_index, int sequence_piece, const at::Tensor& gradient);
+  void end_micro_batch(int micro_batch);
+  // The maximal subtrees of the micro-batches seen since clear(); flat fp32 arenas.
+  const std::map<Node, at::Tensor>& subtrees() const { return done_; }
+  void clear();  // keeps one arena for reuse
+  std::int64_t live_bytes() const;
+
+ private:
+  const PieceTable& table_;
+  int micro_batches_;
+  int sequence_pieces_;
+  at::Tensor current_;                                  // the arena being filled
+  std::map<std::pair<int, Node>, at::Tensor> pending_;  // (piece, sequence node)
+  std::map<Node, at::Tensor> done_;
+  std::vector<at::Tensor> free_;
+};
+
+}  // namespace shardproof

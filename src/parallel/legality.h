@@ -1,0 +1,15 @@
+// legality: whether a layout is legal for a model, before anything is started. Each refusal names
+// the rule and the nearest legal values. Torch-free. Pure.
+#pragma once
+
+#include <string>
+
+#include "mesh/layout.h"
+#include "model/gpt_shape.h"
+
+namespace shardproof {
+
+// Empty when legal, else one sentence. `ranks` 0: any world size.
+std::string problem(const Layout& layout, const GptShape& shape, int micro_batches, int ranks = 0);
+
+}  // namespace shardproof

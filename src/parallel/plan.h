@@ -1,0 +1,70 @@
+// plan: what the trainer needs from any parallel layout. The plan owns parameters, gradients and
+// optimizer state in whatever sharded form its layout has, the seams of the model, and all
+// communication of a step; the trainer names no collective. Canonical reduction: every leaf
+// (micro-batch) gradient has its place in tree(M), so every legal plan gives the same bits.
+// Errors: Error of the communicator, unchanged. Thread rule: one plan per rank.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/piece.h"
+#include "model/gpt.h"
+#include "optim/adamw.h"
+
+namespace shardproof {
+
+// What a rank holds of the training state: contiguous bytes of a run of whole blocks of a piece.
+struct StateShard {
+  std::string what;        // "param" | "exp_avg" | "exp_avg_sq" | "master" | "grad"
+  int piece_index = 0;
+  ElementRange range;      // within the piece, block-aligned
+  void* data = nullptr;    // fp32
+};
+
+// Live bytes by use, counted from the buffers themselves.
+struct PlanBytes {
+  std::int64_t parameters = 0;
+  std::int64_t gradients = 0;           // arena and tree partials
+  std::int64_t optimizer = 0;           // masters and moments
+  std::int64_t optimizer_exact = 0;     // 12 P / R, rounded down: the exact share
+  std::int64_t communication = 0;       // staging
+};
+
+class Plan {
+ public:
+  virtual ~Plan() = default;
+
+  virtual const PieceTable& table() const = 0;
+  virtual Seams& seams() = 0;
+  virtual std::vector<int> micro_batches() const = 0;  // the global indices this rank runs
+
+  // Sums over all ranks BEFORE the step's first forward; exact.
+  virtual std::int64_t sum_tokens(std::int64_t mine) = 0;
+
+  // Around each micro-batch's forward and backward.
+  virtual void begin_step(std::int64_t step) = 0;
+  virtual void end_micro_batch(int micro_batch) = 0;  // its gradients are complete
+
+  // After the last micro-batch: the canonical sum of gradients reaches its owners. The result is the
+  // global 2-norm, the same bits on every rank (a rank without gradients takes part).
+  virtual double reduce_gradients() = 0;
+  // Tree over (micro-batch, sequence piece): the same bits on every rank.
+  virtual double sum_loss(std::span<const LossLeaf> mine) = 0;
+
+  virtual void update(const AdamWConfig& config, const AdamWStep& at,
+                      const std::vector<std::string>& no_decay) = 0;
+  virtual void gather_parameters() = 0;  // after update: every rank computes on the new values
+
+  // For the trace and for checkpoints. `replicated` asks for everything this rank holds (trace);
+  // otherwise each block appears on exactly one rank of the world (checkpoint).
+  virtual std::vector<StateShard> shards(const std::string& what, bool replicated) = 0;
+  virtual void loaded() = 0;  // state was overwritten through shards(): refresh what derives from it
+
+  virtual PlanBytes bytes() const = 0;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,19 @@
+// hooks: where tests and faults may look at and change a training state between phases. The default
+// does nothing. Thread rule: called on the rank's thread.
+#pragma once
+
+#include <cstdint>
+
+#include "parallel/plan.h"
+#include "trace/event.h"
+
+namespace shardproof {
+
+class Hooks {
+ public:
+  virtual ~Hooks() = default;
+  // On entering a phase, after the trace's `at` line. `plan` gives a mutable view of the state.
+  virtual void phase(std::int64_t step, Phase phase, Plan& plan);
+};
+
+}  // namespace shardproof

@@ -1,0 +1,65 @@
+// metrics: one JSON line a step: loss, grad_norm, lr, tokens/s, model-flops utilisation against a
+// measured peak, achieved bytes/s, seconds of data / forward / backward / exposed communication /
+// optimizer / checkpoint, memory per rank (maximum and mean). Times are wall seconds of this rank.
+// Thread rule: one Metrics per rank.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/json.h"
+
+namespace shardproof {
+
+enum class Part { data, forward, backward, communication, optimizer, checkpoint };
+inline constexpr int part_count = 6;
+std::string_view name(Part part);
+
+struct StepMetrics {
+  std::int64_t step = 0;
+  double loss = 0, grad_norm = 0, lr = 0;
+  std::int64_t tokens = 0;      // of the world, padding and ignored included
+  double seconds = 0;
+  std::array<double, part_count> parts{};
+  double flops = 0;             // of the world, by the model's formula
+  double peak_flops = 0;        // measured, of the world; 0: not measured
+  std::uint64_t bytes_sent = 0; // by this rank
+  std::int64_t memory_max = 0, memory_mean = 0;  // live bytes over ranks
+
+  double tokens_per_second() const;
+  double utilisation() const;   // 0 when the peak was not measured
+  Json to_json() const;
+};
+
+class Metrics {
+ public:
+  // An empty path writes nothing; times are kept all the same.
+  explicit Metrics(const std::string& path, Clock& clock = Clock::real());
+  ~Metrics();
+
+  // Adds the time until the scope ends to a part. Scopes do not nest.
+  class Scope {
+   public:
+    Scope(Metrics& metrics, Part part);
+    ~Scope();
+   private:
+    Metrics& metrics_;
+    Part part_;
+    Duration start_;
+  };
+
+  void begin_step(std::int64_t step);
+  StepMetrics& current();
+  void end_step();  // writes the line
+  const StepMetrics& last() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace shardproof
