@@ -2,13 +2,30 @@
 # the CUDA toolchain that the wheel's own TorchConfig.cmake insists on. Target: LibTorch::cpu.
 # libtorch_cpu.so of the wheel needs libcudart and libcupti: from a CUDA Toolkit on the loader's path,
 # or from the nvidia wheels beside it (nvidia/cu13/lib), which go into the rpath.
-find_path(LibTorch_INCLUDE_DIR ATen/ATen.h PATH_SUFFIXES torch/include include)
-find_library(LibTorch_CPU torch_cpu PATH_SUFFIXES torch/lib lib)
-find_library(LibTorch_C10 c10 PATH_SUFFIXES torch/lib lib)
-if(LibTorch_INCLUDE_DIR AND EXISTS "${LibTorch_INCLUDE_DIR}/torch/headeronly/version.h")
-  file(STRINGS "${LibTorch_INCLUDE_DIR}/torch/headeronly/version.h" _version
-       REGEX "define TORCH_VERSION ")
-  string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" LibTorch_VERSION "${_version}")
+set(_roots ${CMAKE_PREFIX_PATH})
+if(DEFINED ENV{CMAKE_PREFIX_PATH})
+  string(REPLACE ":" ";" _environment "$ENV{CMAKE_PREFIX_PATH}")
+  list(APPEND _roots ${_environment})
+endif()
+set(_hints "")
+foreach(_root IN LISTS _roots)
+  file(GLOB _site "${_root}/lib/python3*/site-packages")  # a virtual environment is a root, too
+  list(APPEND _hints "${_root}" "${_root}/torch")
+  foreach(_dir IN LISTS _site)
+    list(APPEND _hints "${_dir}/torch")
+  endforeach()
+endforeach()
+find_path(LibTorch_INCLUDE_DIR ATen/ATen.h HINTS ${_hints} PATH_SUFFIXES include)
+find_library(LibTorch_CPU torch_cpu HINTS ${_hints} PATH_SUFFIXES lib)
+find_library(LibTorch_C10 c10 HINTS ${_hints} PATH_SUFFIXES lib)
+set(_version_header "${LibTorch_INCLUDE_DIR}/torch/headeronly/version.h")
+if(LibTorch_INCLUDE_DIR AND EXISTS "${_version_header}")
+  foreach(_part MAJOR MINOR PATCH)
+    file(STRINGS "${_version_header}" _line REGEX "define TORCH_VERSION_${_part} ")
+    string(REGEX MATCH "[0-9]+$" _number "${_line}")
+    list(APPEND _numbers "${_number}")
+  endforeach()
+  list(JOIN _numbers "." LibTorch_VERSION)
 endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch
