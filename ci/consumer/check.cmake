@@ -1,0 +1,29 @@
+# Installs Shardproof into a fresh prefix, builds an outside project against it and runs it.
+# With TOOLS_ONLY the torch-free modules are first built by themselves, with no LibTorch or MPI in
+# reach.
+file(REMOVE_RECURSE "${WORK}")
+string(REPLACE "," ";" _components "${COMPONENTS}")
+set(ENV{CMAKE_PREFIX_PATH} "${WORK}/prefix:${DEPENDENCIES}")
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE _result)
+  if(NOT _result EQUAL 0)
+    message(FATAL_ERROR "failed (${_result}): ${ARGN}")
+  endif()
+endfunction()
+
+set(_build "${BUILT}")
+if(TOOLS_ONLY)
+  set(ENV{CMAKE_PREFIX_PATH} "${WORK}/prefix")
+  set(_build "${WORK}/build")
+  run(${CMAKE_COMMAND} -G Ninja -S "${SOURCE}" -B "${_build}" -D SHARDPROOF_TOOLS_ONLY=ON
+      -D SHARDPROOF_TESTS=OFF -D CMAKE_BUILD_TYPE=Release)
+  run(${CMAKE_COMMAND} --build "${_build}")
+endif()
+run(${CMAKE_COMMAND} --install "${_build}" --prefix "${WORK}/prefix")
+run(${CMAKE_COMMAND} -G Ninja -S "${SOURCE}/ci/consumer" -B "${WORK}/consumer"
+    -D SHARDPROOF_COMPONENTS=${COMPONENTS})
+run(${CMAKE_COMMAND} --build "${WORK}/consumer")
+foreach(_component IN LISTS _components)
+  run("${WORK}/consumer/consumer_${_component}")
+endforeach()
