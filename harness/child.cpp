@@ -1,0 +1,115 @@
+// child: fork, exec, poll the pipe until end of file or the deadline.
+#include "harness/child.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/error.h"
+
+extern char** environ;
+
+namespace shardproof {
+namespace {
+
+std::vector<std::string> merged_environment(const std::map<std::string, std::string>& extra) {
+  std::map<std::string, std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text(*entry);
+    const auto equals = text.find('=');
+    if (equals != std::string::npos) all[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  for (const auto& [key, value] : extra) all[key] = value;
+  std::vector<std::string> lines;
+  for (const auto& [key, value] : all) lines.push_back(key + "=" + value);
+  return lines;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  for (auto& text : strings) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+// Reads until end of file; false when the deadline came first.
+bool read_all(int fd, Deadline deadline, std::string& output) {
+  char buffer[4096];
+  while (!deadline.expired()) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline.left());
+    pollfd ready{fd, POLLIN, 0};
+    const int wait = static_cast<int>(std::clamp<long long>(left.count() + 1, 1, 1000));
+    if (::poll(&ready, 1, wait) <= 0) continue;
+    const ssize_t got = ::read(fd, buffer, sizeof buffer);
+    if (got == 0) return true;
+    if (got > 0) output.append(buffer, static_cast<std::size_t>(got));
+    if (got < 0 && errno != EINTR) return true;
+  }
+  return false;
+}
+
+[[noreturn]] void become(std::vector<char*>& arguments, std::vector<char*>& environment, int out,
+                         int failure) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(out, STDERR_FILENO);
+  const int input = ::open("/dev/null", O_RDONLY);
+  ::dup2(input, STDIN_FILENO);
+  ::execvpe(arguments[0], arguments.data(), environment.data());
+  const int reason = errno;
+  [[maybe_unused]] const auto written = ::write(failure, &reason, sizeof reason);
+  ::_exit(127);
+}
+
+int wait_status(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace
+
+ChildResult run_child(const std::vector<std::string>& command, Duration deadline,
+                      const std::map<std::string, std::string>& environment) {
+  auto arguments = command;
+  auto variables = merged_environment(environment);
+  auto argv = pointers(arguments);
+  auto envp = pointers(variables);
+  int out[2], failure[2];
+  if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(failure, O_CLOEXEC) != 0)
+    throw Error(ErrorKind::environment, command[0], std::strerror(errno));
+  const pid_t pid = ::fork();
+  if (pid == 0) become(argv, envp, out[1], failure[1]);
+  ::close(out[1]);
+  ::close(failure[1]);
+  int reason = 0;
+  const bool failed = pid < 0 || ::read(failure[0], &reason, sizeof reason) == sizeof reason;
+  ::close(failure[0]);
+  ChildResult result;
+  if (!failed) {
+    result.timed_out = !read_all(out[0], Deadline::after(deadline), result.output);
+    if (result.timed_out) ::kill(-pid, SIGKILL);
+  }
+  ::close(out[0]);
+  if (pid > 0) result.exit_code = wait_status(pid);
+  if (failed)
+    throw Error(ErrorKind::environment, command[0],
+                std::string("cannot be started: ") + std::strerror(reason ? reason : EAGAIN));
+  return result;
+}
+
+std::string own_executable() {
+  return std::filesystem::read_symlink("/proc/self/exe").string();
+}
+
+}  // namespace shardproof
