@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,6 +71,20 @@ bool read_all(int fd, Deadline deadline, std::string& output) {
   ::_exit(127);
 }
 
+// A child may close its output and live on: its end is waited for within the deadline as well.
+bool ended_in_time(pid_t pid, Deadline deadline) {
+  const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  if (fd < 0) return false;
+  bool ended = false;
+  do {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline.left());
+    pollfd exited{fd, POLLIN, 0};
+    ended = ::poll(&exited, 1, static_cast<int>(std::clamp<long long>(left.count(), 0, 1000))) > 0;
+  } while (!ended && !deadline.expired());
+  ::close(fd);
+  return ended;
+}
+
 int wait_status(pid_t pid) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -97,7 +112,8 @@ ChildResult run_child(const std::vector<std::string>& command, Duration deadline
   ::close(failure[0]);
   ChildResult result;
   if (!failed) {
-    result.timed_out = !read_all(out[0], Deadline::after(deadline), result.output);
+    const auto end = Deadline::after(deadline);
+    result.timed_out = !read_all(out[0], end, result.output) || !ended_in_time(pid, end);
     if (result.timed_out) ::kill(-pid, SIGKILL);
   }
   ::close(out[0]);

@@ -35,6 +35,11 @@ TEST(Child, EndsTheWholeGroupAtTheDeadline) {
   EXPECT_EQ(result.exit_code, 128 + 9);
 }
 
+TEST(Child, EndsAChildThatClosedItsOutput) {
+  const auto result = run_child({"sh", "-c", "exec >&- 2>&-; exec sleep 60"}, milliseconds(200));
+  EXPECT_TRUE(result.timed_out);
+}
+
 TEST(Child, NamesAProgramThatIsNotThere) {
   try {
     run_child({"/no/such/program"}, seconds(1));

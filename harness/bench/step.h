@@ -23,11 +23,12 @@ std::vector<StepBench> step_benches(int ranks);
 struct StepBenchOptions {
   int ranks = 2;
   int rounds = 3;
-  std::string python;   // an interpreter with torch; empty: search
-  bool quick = false;   // tiny only, one round
+  std::string python;  // an interpreter with torch; empty: search
+  bool quick = false;  // tiny only, one round
 };
 
-// Prints the table (or returns it as JSON); Error environment when no Python with torch is found.
+// Error environment when no Python with torch is found.
 Json run_step_bench(const StepBenchOptions& options);
+void print_step_bench(const Json& result);
 
 }  // namespace shardproof::bench
