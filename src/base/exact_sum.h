@@ -3,8 +3,9 @@
 // superaccumulator; Kulisch 2013; Collange et al., "Numerical reproducibility for the parallel
 // reduction on multi- and many-core architectures", 2015). The limbs are plain int64 addends: two
 // accumulators merge by adding limb by limb, so an int64 all-reduce with sum is an exact merge.
-// Limits: up to 2^30 additions between normalisations in total over all merged accumulators.
-// NaN and infinities are counted, and come out as IEEE addition would give them.
+// Limit: up to 2^30 additions in total over all merged accumulators (not checked).
+// NaN and infinities are counted, and come out as IEEE addition would give them; the sum of finite
+// values overflows only where the exact sum does. A zero sum is +0, even of -0 alone.
 // Thread rule: one accumulator per thread.
 #pragma once
 

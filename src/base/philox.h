@@ -33,11 +33,13 @@ class Random {
   double uniform(std::uint64_t index) const;  // [0, 1), 32 bits of resolution
   // Box-Muller in double, rounded to fp32 (libm differs between CPUs in the last bit of double).
   float normal(std::uint64_t index) const;
-  std::uint64_t below(std::uint64_t bound, std::uint64_t index) const;  // [0, bound), bound > 0
+  // [0, bound), bound > 0; a value's probability is off 1 / bound by at most 2^-64.
+  std::uint64_t below(std::uint64_t bound, std::uint64_t index) const;
 
  private:
   std::array<std::uint32_t, 4> block(std::uint64_t block_index) const;
   std::array<std::uint32_t, 2> key_;
+  std::uint32_t purpose_;
   std::uint32_t stream_;
   std::uint32_t step_;
 };

@@ -27,7 +27,7 @@ std::vector<Node> owned_subtrees(const std::vector<int>& owned, int n);
 
 // The sibling of a node in tree(0, n), or nothing for the root. Precondition: node is in the tree.
 std::optional<Node> sibling(Node node, int n);
-Node parent(Node node, int n);
+Node parent(Node node, int n);  // precondition: not the root
 
 // Adds up whatever `parts` holds under (lo, hi): parts maps nodes to values; a leaf that no part
 // covers is absent. `add(left, right)` must return left + right. Empty when nothing is present.
