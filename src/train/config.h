@@ -1,17 +1,21 @@
 // config: one struct tree with defaults, a strict parser (TOML, or JSON with the same keys) and
 // check(). An unknown key, a wrong type or an impossible value is Error bad_input naming key, line
 // and what was expected. Only this file's parser and main read anything from outside.
-// The Case (what determines the bits) is everything but `run`; a Run adds `run`. Both print on one
-// line: the keys that are not at their defaults as a.b=c in struct order, the syntax of --set.
+// The Case is everything but `run` and `checkpoint`; a Run adds them. Both print on one line: the keys
+// that are not at their defaults as a.b=c in struct order, the syntax of --set. A value with blanks,
+// quotes or brackets is written as a JSON string, so a line splits at blanks outside double quotes
+// and never holds a single quote.
 // Thread rule: values. Torch-free.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/json.h"
+#include "model/gpt_shape.h"
 
 namespace shardproof {
 
@@ -22,6 +26,7 @@ struct ModelSection {
   int vocabulary = 64;
   int sequence = 16;
   double dropout = 0;
+  bool operator==(const ModelSection&) const = default;
 };
 
 struct DataSection {
@@ -30,8 +35,10 @@ struct DataSection {
   int samples = 4096;              // synthetic
   double ignored = 0.1;            // synthetic: share of ignored targets
   bool packed = false;
+  int end_token = 0;               // packed token files: ends a document
   std::string last = "drop";       // drop | short
   int workers = 0;
+  bool operator==(const DataSection&) const = default;
 };
 
 struct TrainingSection {
@@ -41,6 +48,7 @@ struct TrainingSection {
   int accumulation = 0;            // 0: follows from the layout; else must equal M / dp
   double clip = 1.0;               // global norm; 0 is off
   int seed = 1;
+  bool operator==(const TrainingSection&) const = default;
 };
 
 struct OptimizerSection {
@@ -53,6 +61,7 @@ struct OptimizerSection {
   int warmup = 0;
   int decay_steps = 0;             // cosine ends here; 0: constant
   double final_ratio = 0.1;
+  bool operator==(const OptimizerSection&) const = default;
 };
 
 struct NumericsSection {
@@ -60,12 +69,14 @@ struct NumericsSection {
   int tensor_pieces = 2;                // V
   int sequence_pieces = 2;              // S
   bool portable = false;                // the same bits on every x86-64 machine; slow
+  bool operator==(const NumericsSection&) const = default;
 };
 
 struct CheckpointSection {
   std::string directory;           // empty: no checkpoints
   int every = 0;                   // steps; 0: only where asked
   bool last = true;                // also after the last step, when there is a directory
+  bool operator==(const CheckpointSection&) const = default;
 };
 
 // Not part of the Case: never changes the bits.
@@ -74,6 +85,7 @@ struct RunSection {
   std::string backend = "threads";  // threads | mpi
   std::string fault;                // rank:step:phase:kill|stop|delay=S
   double deadline = 60;             // seconds for any wait of a rank
+  bool operator==(const RunSection&) const = default;
 };
 
 struct Config {
@@ -86,20 +98,37 @@ struct Config {
   RunSection run;
 
   int micro_batches() const { return training.global_batch / training.micro_batch; }
+  bool operator==(const Config&) const = default;
 };
 
-Config parse_toml(std::string_view text, const std::string& file);
-Config parse_config_json(std::string_view text, const std::string& file);
-Config load_config(const std::string& path);  // by its ending: .toml | .json
+// Where each key that was given came from ("run.toml:12", "--set training.steps=10"), by its name:
+// the parsers fill it, check() names it.
+using Origins = std::map<std::string, std::string>;
 
-void set_key(Config& config, std::string_view assignment);  // "training.steps=10"
-void check(const Config& config);                           // ranges, batch triple, layout legality
+Config parse_toml(std::string_view text, const std::string& file, Origins* origins = nullptr);
+Config parse_config_json(std::string_view text, const std::string& file,
+                         Origins* origins = nullptr);
+// By its ending: .toml | .json. Error bad_input also when it cannot be read.
+Config load_config(const std::string& path, Origins* origins = nullptr);
+
+// "training.steps=10". The value is a number, true or false, a bare text, or JSON (a text in double
+// quotes, a list). On an Error the config is unchanged.
+void set_key(Config& config, std::string_view assignment, Origins* origins = nullptr);
+// Ranges, batch triple, model shape, data, layout legality; everything that can be known before
+// anything is opened or started.
+void check(const Config& config, const Origins& origins = {});
+
+GptShape gpt_shape(const Config& config);
 
 std::string to_toml(const Config& config);   // every key; parses back to the same config
 Json to_json(const Config& config);
 std::string case_line(const Config& config);  // without `run` and `checkpoint`
 std::string run_line(const Config& config);
 Config parse_run_line(std::string_view line);  // for replay
-std::string config_digest(const Config& config);  // SHA-256 of the Case's full JSON
+
+// The Case keys that determine the bits of a step: without those that say how far a run goes, from
+// which path the data comes (its digest is compared apart), or how the work is divided.
+Json case_json(const Config& config);
+std::string config_digest(const Config& config);  // SHA-256 of case_json, in hex
 
 }  // namespace shardproof

@@ -1,0 +1,207 @@
+#include "train/config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "mesh/layout.h"
+#include "parallel/legality.h"
+#include "trace/writer.h"
+#include "train/config_fields.h"
+
+namespace shardproof {
+namespace {
+
+class Checker {
+ public:
+  Checker(const Config& config, const Origins& origins) : config_(config), origins_(origins) {}
+
+  void run() {
+    Config copy = config_;
+    for (const Field& field : fields(copy)) check_range(field, where({field.name()}));
+    check_batch();
+    check_data();
+    check_optimizer();
+    check_checkpoint();
+    check_layout();
+    check_fault();
+  }
+
+ private:
+  // The origin of the first of these keys that was given.
+  std::string where(const std::vector<std::string>& keys) const {
+    for (const std::string& key : keys) {
+      if (const auto found = origins_.find(key); found != origins_.end()) return found->second;
+    }
+    return "config";
+  }
+
+  [[noreturn]] void fail(const std::vector<std::string>& keys, const std::string& detail) const {
+    throw Error(ErrorKind::bad_input, where(keys), fmt::format("{}: {}", keys.front(), detail));
+  }
+
+  void check_batch() const {
+    const TrainingSection& t = config_.training;
+    if (t.global_batch % t.micro_batch == 0) return;
+    std::vector<int> legal;
+    for (int rows = 1; rows <= t.global_batch; ++rows) {
+      if (t.global_batch % rows == 0) legal.push_back(rows);
+    }
+    fail(
+        {"training.global_batch", "training.micro_batch"},
+        fmt::format("found global_batch {} with micro_batch {}; expected a multiple of {}, such as "
+                    "{}, or a micro_batch of {}",
+                    t.global_batch, t.micro_batch, t.micro_batch,
+                    (t.global_batch / t.micro_batch + 1) * t.micro_batch, fmt::join(legal, ", ")));
+  }
+
+  void check_accumulation(const Layout& layout) const {
+    const TrainingSection& t = config_.training;
+    const int ranks = layout.dp * layout.ep;
+    const std::int64_t product = std::int64_t{t.micro_batch} * t.accumulation * ranks;
+    if (t.accumulation == 0 || product == t.global_batch) return;
+    const std::string legal =
+        config_.micro_batches() % ranks == 0
+            ? fmt::format("accumulation {}", config_.micro_batches() / ranks)
+            : fmt::format("accumulation 0 (uneven shares of {} micro-batches)",
+                          config_.micro_batches());
+    fail(
+        {"training.accumulation", "training.global_batch", "training.micro_batch", "run.layout"},
+        fmt::format("found global_batch {} and micro_batch {} x accumulation {} x dp {} = {}; "
+                    "expected {} or global_batch {}",
+                    t.global_batch, t.micro_batch, t.accumulation, ranks, product, legal, product));
+  }
+
+  void check_data() const {
+    const DataSection& d = config_.data;
+    if (d.kind == "synthetic") {
+      if (!d.path.empty()) {
+        fail({"data.path", "data.kind"},
+             fmt::format("found \"{}\" with data.kind synthetic, which reads no file; expected "
+                         "data.kind text or tokens",
+                         d.path));
+      }
+      if (d.packed) fail({"data.packed"}, "found true; expected data.kind text or tokens with it");
+      return;
+    }
+    if (d.path.empty()) {
+      fail({"data.path", "data.kind"}, fmt::format("not given; data.kind {} needs it", d.kind));
+    }
+    if (d.kind == "text" && config_.model.vocabulary < 256) {
+      fail({"model.vocabulary", "data.kind"},
+           fmt::format("found {}; data.kind text needs at least 256 (one token a byte)",
+                       config_.model.vocabulary));
+    }
+    if (d.kind == "tokens" && d.packed && d.end_token >= config_.model.vocabulary) {
+      fail({"data.end_token", "model.vocabulary"},
+           fmt::format("found {}; expected a token below model.vocabulary {}", d.end_token,
+                       config_.model.vocabulary));
+    }
+  }
+
+  void check_optimizer() const {
+    const OptimizerSection& o = config_.optimizer;
+    if (o.decay_steps != 0 && o.decay_steps <= o.warmup) {
+      fail({"optimizer.decay_steps", "optimizer.warmup"},
+           fmt::format("found {} with warmup {}; expected 0 or more than warmup", o.decay_steps,
+                       o.warmup));
+    }
+  }
+
+  void check_checkpoint() const {
+    if (config_.checkpoint.every > 0 && config_.checkpoint.directory.empty()) {
+      fail({"checkpoint.every"},
+           fmt::format("found {} without checkpoint.directory; expected both or neither",
+                       config_.checkpoint.every));
+    }
+  }
+
+  void check_layout() const {
+    if (const std::string text = problem(gpt_shape(config_)); !text.empty()) {
+      fail({"model", "model.width", "model.heads", "model.sequence", "model.vocabulary",
+            "numerics.tensor_pieces", "numerics.sequence_pieces"},
+           text);
+    }
+    const Layout layout = read_layout();
+    check_accumulation(layout);
+    const std::string text = problem(layout, gpt_shape(config_), config_.micro_batches());
+    if (!text.empty()) fail({"run.layout"}, text);
+  }
+
+  Layout read_layout() const {
+    try {
+      return parse_layout(config_.run.layout);
+    } catch (const Error& error) {
+      fail({"run.layout"}, fmt::format("{}: {}", error.place(), error.detail()));
+    }
+  }
+
+  // A fault that could never fire would make a green run worthless.
+  void check_fault() const {
+    if (config_.run.fault.empty()) return;
+    TraceFault fault;
+    try {
+      fault = parse_trace_fault(config_.run.fault);
+    } catch (const Error& error) {
+      fail({"run.fault"}, fmt::format("{}: {}", error.place(), error.detail()));
+    }
+    const int world = parse_layout(config_.run.layout).world();
+    if (fault.rank < 0 || fault.rank >= world) {
+      fail({"run.fault", "run.layout"},
+           fmt::format("found rank {}; expected one of {} ranks, from 0", fault.rank, world));
+    }
+    if (fault.step < 0 || fault.step >= config_.training.steps) {
+      fail({"run.fault", "training.steps"},
+           fmt::format("found step {}; expected one of {} steps, from 0", fault.step,
+                       config_.training.steps));
+    }
+  }
+
+  const Config& config_;
+  const Origins& origins_;
+};
+
+Json to_json_if(Config config, bool (*wanted)(const Field&)) {
+  Json json = Json::object();
+  for (const Field& field : fields(config)) {
+    if (wanted(field)) json[std::string(field.section)][std::string(field.key)] = field.value();
+  }
+  return json;
+}
+
+}  // namespace
+
+void check(const Config& config, const Origins& origins) {
+  Checker(config, origins).run();
+}
+
+GptShape gpt_shape(const Config& config) {
+  GptShape shape;
+  shape.layers = config.model.layers;
+  shape.width = config.model.width;
+  shape.heads = config.model.heads;
+  shape.vocabulary = config.model.vocabulary;
+  shape.sequence = config.model.sequence;
+  shape.tensor_pieces = config.numerics.tensor_pieces;
+  shape.sequence_pieces = config.numerics.sequence_pieces;
+  shape.dropout = config.model.dropout;
+  shape.packed = config.data.packed;
+  return shape;
+}
+
+Json to_json(const Config& config) {
+  return to_json_if(config, [](const Field&) { return true; });
+}
+
+Json case_json(const Config& config) {
+  return to_json_if(config, [](const Field& field) { return field.use == KeyUse::bits; });
+}
+
+std::string config_digest(const Config& config) {
+  return sha256(case_json(config).dump()).hex();
+}
+
+}  // namespace shardproof

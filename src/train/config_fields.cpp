@@ -1,0 +1,252 @@
+#include "train/config_fields.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double none = std::numeric_limits<double>::max();
+
+Range at_least(double lo) {
+  return {lo, none, false, false, {}};
+}
+Range above(double lo) {
+  return {lo, none, true, false, {}};
+}
+Range between(double lo, double hi) {
+  return {lo, hi, false, false, {}};
+}
+Range below(double lo, double hi) {
+  return {lo, hi, false, true, {}};
+}
+Range one_of(std::vector<std::string_view> choices) {
+  return {-none, none, false, false, std::move(choices)};
+}
+
+std::string in_range(const Range& range) {
+  if (range.lo == -none && range.hi == none) return "";
+  std::string text = fmt::format(" {} {}", range.open_lo ? ">" : ">=", range.lo);
+  if (range.hi != none) text += fmt::format(" and {} {}", range.open_hi ? "<" : "<=", range.hi);
+  return text;
+}
+
+bool contains(const Range& range, double value) {
+  if (!std::isfinite(value)) return false;
+  return (range.open_lo ? value > range.lo : value >= range.lo) &&
+         (range.open_hi ? value < range.hi : value <= range.hi);
+}
+
+[[noreturn]] void wrong(const Field& field, const Json& found, const std::string& place) {
+  throw Error(ErrorKind::bad_input, place,
+              fmt::format("{}: found {}; expected {}", field.name(),
+                          found.is_object() ? "a section" : spell(found), field.expected()));
+}
+
+// Edit distance (Levenshtein 1966), for the nearest known key.
+int distance(std::string_view a, std::string_view b) {
+  std::vector<int> row(b.size() + 1);
+  for (std::size_t j = 0; j < row.size(); ++j) row[j] = static_cast<int>(j);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    int diagonal = row[0]++;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const int replaced = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::vector<Field> fields(Config& c) {
+  using enum KeyUse;
+  auto& [model, data, training, optimizer, numerics, checkpoint, run_] = c;
+  return {
+      {"model", "layers", &model.layers, at_least(1), bits, "transformer blocks"},
+      {"model", "width", &model.width, at_least(1), bits, "d, the size of the residual stream"},
+      {"model", "heads", &model.heads, at_least(1), bits, "attention heads; divides width"},
+      {"model", "vocabulary", &model.vocabulary, at_least(2), bits, "tokens; text needs 256"},
+      {"model", "sequence", &model.sequence, at_least(1), bits, "tokens of a row"},
+      {"model", "dropout", &model.dropout, below(0, 1), bits, "on embeddings and branch outputs"},
+
+      {"data", "kind", &data.kind, one_of({"synthetic", "text", "tokens"}), bits,
+       "seeded corpus, bytes of a text file, or a token file"},
+      {"data", "path", &data.path, {}, line, "the text or token file"},
+      {"data", "samples", &data.samples, at_least(1), bits, "samples of the synthetic corpus"},
+      {"data", "ignored", &data.ignored, below(0, 1), bits,
+       "synthetic: share of targets that are ignored"},
+      {"data", "packed", &data.packed, {}, bits, "documents packed into rows, block mask"},
+      {"data", "end_token", &data.end_token, between(0, 65535), bits,
+       "packed token files: ends a document"},
+      {"data", "last", &data.last, one_of({"drop", "short"}), bits,
+       "the last, short global batch of an epoch"},
+      {"data", "workers", &data.workers, between(0, 64), line, "prefetch threads"},
+
+      {"training", "steps", &training.steps, at_least(1), line, "optimizer steps"},
+      {"training", "global_batch", &training.global_batch, at_least(1), bits, "samples a step"},
+      {"training", "micro_batch", &training.micro_batch, at_least(1), bits,
+       "rows of a micro-batch; divides global_batch"},
+      {"training", "accumulation", &training.accumulation, at_least(0), line,
+       "micro-batches a rank; 0 follows from the layout"},
+      {"training", "clip", &training.clip, at_least(0), bits, "global gradient norm; 0 is off"},
+      {"training", "seed", &training.seed, at_least(0), bits, "of weights, order, corpus, dropout"},
+
+      {"optimizer", "lr", &optimizer.lr, at_least(0), bits, "peak learning rate"},
+      {"optimizer", "beta1", &optimizer.beta1, below(0, 1), bits, "AdamW"},
+      {"optimizer", "beta2", &optimizer.beta2, below(0, 1), bits, "AdamW"},
+      {"optimizer", "epsilon", &optimizer.epsilon, above(0), bits, "AdamW"},
+      {"optimizer", "weight_decay", &optimizer.weight_decay, at_least(0), bits, "decoupled"},
+      {"optimizer",
+       "no_decay",
+       &optimizer.no_decay,
+       {},
+       bits,
+       "parameter names (* matches any text) that do not decay"},
+      {"optimizer", "warmup", &optimizer.warmup, at_least(0), bits, "steps of linear warm-up"},
+      {"optimizer", "decay_steps", &optimizer.decay_steps, at_least(0), bits,
+       "the cosine ends here; 0 keeps the rate constant"},
+      {"optimizer", "final_ratio", &optimizer.final_ratio, between(0, 1), bits,
+       "of lr, at the end of the cosine"},
+
+      {"numerics", "reduction", &numerics.reduction, one_of({"canonical"}), bits,
+       "order of sums; canonical is the same on every layout"},
+      {"numerics", "tensor_pieces", &numerics.tensor_pieces, at_least(1), bits, "V; divides heads"},
+      {"numerics", "sequence_pieces", &numerics.sequence_pieces, at_least(1), bits,
+       "S; divides sequence"},
+      {"numerics",
+       "portable",
+       &numerics.portable,
+       {},
+       bits,
+       "the same bits on every x86-64 machine; slow"},
+
+      {"checkpoint", "directory", &checkpoint.directory, {}, run, "empty: no checkpoints"},
+      {"checkpoint", "every", &checkpoint.every, at_least(0), run, "steps; 0: only where asked"},
+      {"checkpoint", "last", &checkpoint.last, {}, run, "also after the last step"},
+
+      {"run", "layout", &run_.layout, {}, run, "who owns which piece, such as dp4.zero1"},
+      {"run", "backend", &run_.backend, one_of({"threads", "mpi"}), run, "what ranks are"},
+      {"run", "fault", &run_.fault, {}, run, "rank:step:phase:kill|stop|delay=S"},
+      {"run", "deadline", &run_.deadline, above(0), run, "seconds for any wait of a rank"},
+  };
+}
+
+std::string Field::name() const {
+  return fmt::format("{}.{}", section, key);
+}
+
+std::string Field::expected() const {
+  struct Describe {
+    const Range& range;
+    std::string operator()(const int*) const { return "an integer" + in_range(range); }
+    std::string operator()(const double*) const { return "a number" + in_range(range); }
+    std::string operator()(const bool*) const { return "true or false"; }
+    std::string operator()(const std::string*) const {
+      if (range.choices.empty()) return "a text";
+      return fmt::format("one of {}", fmt::join(range.choices, ", "));
+    }
+    std::string operator()(const std::vector<std::string>*) const { return "a list of texts"; }
+  };
+  return std::visit(Describe{range}, member);
+}
+
+Json Field::value() const {
+  return std::visit([](const auto* pointer) { return Json(*pointer); }, member);
+}
+
+const Field* find_field(const std::vector<Field>& all, std::string_view section,
+                        std::string_view key) {
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Field& field) {
+    return field.section == section && field.key == key;
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+bool is_section(const std::vector<Field>& all, std::string_view section) {
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Field& field) { return field.section == section; });
+}
+
+void check_range(const Field& field, const std::string& place) {
+  struct Legal {
+    const Range& range;
+    bool operator()(const int* value) const { return contains(range, *value); }
+    bool operator()(const double* value) const { return contains(range, *value); }
+    bool operator()(const bool*) const { return true; }
+    bool operator()(const std::string* value) const {
+      return range.choices.empty() ||
+             std::find(range.choices.begin(), range.choices.end(), *value) != range.choices.end();
+    }
+    bool operator()(const std::vector<std::string>*) const { return true; }
+  };
+  if (!std::visit(Legal{field.range}, field.member)) wrong(field, field.value(), place);
+}
+
+void assign(const Field& field, const Json& value, const std::string& place) {
+  struct Store {
+    const Field& field;
+    const Json& value;
+    const std::string& place;
+    void operator()(int* out) const {
+      // A JSON integer above 2^63 - 1 is unsigned; compare as double before narrowing.
+      if (!value.is_number_integer() ||
+          std::abs(value.get<double>()) > std::numeric_limits<int>::max()) {
+        wrong(field, value, place);
+      }
+      *out = value.get<int>();
+    }
+    void operator()(double* out) const {
+      if (!value.is_number()) wrong(field, value, place);
+      *out = value.get<double>();
+    }
+    void operator()(bool* out) const {
+      if (!value.is_boolean()) wrong(field, value, place);
+      *out = value.get<bool>();
+    }
+    void operator()(std::string* out) const {
+      if (!value.is_string()) wrong(field, value, place);
+      *out = value.get<std::string>();
+    }
+    void operator()(std::vector<std::string>* out) const {
+      const auto is_text = [](const Json& item) { return item.is_string(); };
+      if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_text)) {
+        wrong(field, value, place);
+      }
+      *out = value.get<std::vector<std::string>>();
+    }
+  };
+  std::visit(Store{field, value, place}, field.member);
+  check_range(field, place);
+}
+
+void unknown_section(const std::vector<Field>& all, std::string_view section,
+                     const std::string& place) {
+  const auto nearest = std::min_element(all.begin(), all.end(), [&](const auto& a, const auto& b) {
+    return distance(section, a.section) < distance(section, b.section);
+  });
+  throw Error(ErrorKind::bad_input, place,
+              fmt::format("unknown section [{}]; the nearest known one is [{}]", section,
+                          nearest->section));
+}
+
+void unknown_key(const std::vector<Field>& all, std::string_view section, std::string_view key,
+                 const std::string& place) {
+  // A right key under the wrong section is nearer than any misspelt one.
+  const auto far = [&](const Field& field) {
+    return 2 * distance(key, field.key) + (field.section == section ? 0 : 1);
+  };
+  const auto nearest = std::min_element(
+      all.begin(), all.end(), [&](const auto& a, const auto& b) { return far(a) < far(b); });
+  throw Error(ErrorKind::bad_input, place,
+              fmt::format("unknown key {}{}{}; the nearest known one is {}", section,
+                          section.empty() ? "" : ".", key, nearest->name()));
+}
+
+}  // namespace shardproof
