@@ -1,6 +1,6 @@
 // data_parallel: the plan of data-parallel replicas with ZeRO stage 0 or 1 (Rajbhandari et al.,
-// "ZeRO", 2020). Stage 0: canonical all-reduce of gradients, every rank updates everything. Stage 1:
-// canonical reduce-scatter, AdamW on the owned share (fp32 masters), all-gather of parameters.
+// "ZeRO", 2020). Stage 0: canonical all-reduce of gradients, every rank updates everything. Stage
+// 1: canonical reduce-scatter, AdamW on the owned share (fp32 masters), all-gather of parameters.
 // Shares are contiguous runs of 1,024-element blocks (PieceTable::share); the exact share 12P/R and
 // what a rank holds above it are counted apart.
 #pragma once

@@ -19,19 +19,33 @@ namespace shardproof {
 
 // What a rank holds of the training state: contiguous bytes of a run of whole blocks of a piece.
 struct StateShard {
-  std::string what;        // "param" | "exp_avg" | "exp_avg_sq" | "master" | "grad"
+  std::string what;  // "param" | "exp_avg" | "exp_avg_sq" | "master" | "grad"
   int piece_index = 0;
-  ElementRange range;      // within the piece, block-aligned
-  void* data = nullptr;    // fp32
+  ElementRange range;    // within the piece, block-aligned
+  void* data = nullptr;  // fp32
 };
 
 // Live bytes by use, counted from the buffers themselves.
 struct PlanBytes {
   std::int64_t parameters = 0;
-  std::int64_t gradients = 0;           // arena and tree partials
-  std::int64_t optimizer = 0;           // masters and moments
-  std::int64_t optimizer_exact = 0;     // 12 P / R, rounded down: the exact share
-  std::int64_t communication = 0;       // staging
+  std::int64_t gradients = 0;        // arena and tree partials
+  std::int64_t optimizer = 0;        // masters and moments
+  std::int64_t optimizer_exact = 0;  // 12 P / R, rounded down: the exact share
+  std::int64_t communication = 0;    // staging
+};
+
+// What a rank brings to the end of a step's accumulation, and what all ranks make of it.
+struct StepShare {
+  std::span<const LossLeaf> losses;  // of this rank's micro-batches
+  std::int64_t memory_bytes = 0;     // of this rank, for the maximum and mean over ranks
+  bool stop = false;                 // this rank was asked to end after this step
+};
+struct StepTotals {
+  double loss_sum = 0;   // tree over (micro-batch, sequence piece): the same bits on every rank
+  double grad_norm = 0;  // global 2-norm of the reduced gradient: the same bits on every rank
+  std::int64_t memory_max = 0;
+  std::int64_t memory_mean = 0;
+  bool stop = false;  // any rank was asked: all of them end after the same step
 };
 
 class Plan {
@@ -49,11 +63,9 @@ class Plan {
   virtual void begin_step(std::int64_t step) = 0;
   virtual void end_micro_batch(int micro_batch) = 0;  // its gradients are complete
 
-  // After the last micro-batch: the canonical sum of gradients reaches its owners. The result is the
-  // global 2-norm, the same bits on every rank (a rank without gradients takes part).
-  virtual double reduce_gradients() = 0;
-  // Tree over (micro-batch, sequence piece): the same bits on every rank.
-  virtual double sum_loss(std::span<const LossLeaf> mine) = 0;
+  // After the last micro-batch: the canonical sum of gradients reaches its owners, and the step's
+  // scalars reach everybody in one exchange. A rank without micro-batches takes part.
+  virtual StepTotals reduce(const StepShare& mine) = 0;
 
   virtual void update(const AdamWConfig& config, const AdamWStep& at,
                       const std::vector<std::string>& no_decay) = 0;
@@ -62,9 +74,11 @@ class Plan {
   // For the trace and for checkpoints. `replicated` asks for everything this rank holds (trace);
   // otherwise each block appears on exactly one rank of the world (checkpoint).
   virtual std::vector<StateShard> shards(const std::string& what, bool replicated) = 0;
-  virtual void loaded() = 0;  // state was overwritten through shards(): refresh what derives from it
+  virtual void
+  loaded() = 0;  // state was overwritten through shards(): refresh what derives from it
 
   virtual PlanBytes bytes() const = 0;
+  virtual std::uint64_t bytes_sent() const = 0;  // that this rank made travel, since the start
 };
 
 }  // namespace shardproof

@@ -1,48 +1,46 @@
-// memory_ledger: live bytes of LibTorch's CPU allocator, by rank thread and use. Installed for the
-// current thread by a scope (c10::ThreadLocalDebugInfo); allocations are charged to the use that was
-// current when they were made, and discharged from it wherever they are freed on this thread.
-// Not seen: memory that is not LibTorch's (staging vectors count themselves, see PlanBytes).
+// memory_ledger: live bytes of LibTorch's CPU allocator, by rank thread and use
+// (base/memory_use.h). Installed for the current thread by a scope (c10::ThreadLocalDebugInfo); an
+// allocation is charged to the use that was current when it was made, and discharged from it when
+// it is freed on this thread. It costs a lock and a map entry an allocation: install it where
+// somebody reads it. Not seen: memory that is not LibTorch's (staging vectors count themselves, see
+// PlanBytes), and what another thread frees. Thread rule: one ledger per rank thread.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
 
-namespace shardproof {
+#include "base/memory_use.h"
 
-enum class MemoryUse { parameters, gradients, optimizer, activations, communication, other };
-inline constexpr int memory_use_count = 6;
-const char* name(MemoryUse use);
+namespace shardproof {
 
 class MemoryLedger {
  public:
+  using ByUse = std::array<std::int64_t, memory_use_count>;
+
   MemoryLedger();
   ~MemoryLedger();
 
-  std::array<std::int64_t, memory_use_count> live() const;
-  std::array<std::int64_t, memory_use_count> peak() const;  // since reset_peak
+  ByUse live() const;
+  ByUse peak() const;  // each use on its own, since reset_peak
+  std::int64_t live_total() const;
+  std::int64_t peak_total() const;  // of the sum over uses, since reset_peak
   void reset_peak();
 
-  // Installs the ledger on this thread; scopes nest.
+  // Installs the ledger on this thread until the scope ends.
   class Install {
    public:
     explicit Install(MemoryLedger& ledger);
     ~Install();
+    Install(const Install&) = delete;
+    Install& operator=(const Install&) = delete;
+
    private:
     struct Guard;
     std::unique_ptr<Guard> guard_;
   };
-  // Charges allocations of this thread to `use` until the scope ends (no ledger installed: no-op).
-  class Use {
-   public:
-    explicit Use(MemoryUse use);
-    ~Use();
-   private:
-    MemoryUse before_;
-  };
 
  private:
-  friend class Install;
   struct Impl;
   std::shared_ptr<Impl> impl_;
 };
