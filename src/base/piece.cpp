@@ -90,11 +90,13 @@ ElementRange PieceTable::range(int piece_index) const {
 }
 
 ElementRange PieceTable::share(int ranks, int rank) const {
-  const auto count = static_cast<std::int64_t>(blocks_.size());
-  const auto element = [&](std::int64_t block) {
-    return block == count ? elements() : blocks_[block].range.lo;
+  const auto bound = [&](int r) {
+    const auto starts_before = [](const Block& block, std::int64_t at) { return block.range.lo < at; };
+    const auto found = std::lower_bound(blocks_.begin(), blocks_.end(),
+                                        share_bound(elements(), ranks, r), starts_before);
+    return found == blocks_.end() ? elements() : found->range.lo;
   };
-  return {element(share_bound(count, ranks, rank)), element(share_bound(count, ranks, rank + 1))};
+  return {bound(rank), bound(rank + 1)};
 }
 
 std::vector<std::int64_t> PieceTable::share_counts(int ranks) const {

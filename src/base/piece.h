@@ -70,8 +70,9 @@ class PieceTable {
   std::int64_t elements() const { return offsets_.empty() ? 0 : offsets_.back(); }
   const std::vector<Block>& blocks() const { return blocks_; }
 
-  // Contiguous shares of the block list over `ranks`: share r holds blocks
-  // [n*r/ranks, n*(r+1)/ranks). Empty shares are legal.
+  // Contiguous shares over `ranks`, in whole blocks: share r ends before the first block that starts
+  // at or after elements x (r + 1) / ranks, so that every share is within one block of the exact
+  // one. Empty shares are legal.
   ElementRange share(int ranks, int rank) const;
   std::vector<std::int64_t> share_counts(int ranks) const;
 
