@@ -1,14 +1,16 @@
 // metrics: one JSON line a step: loss, grad_norm, lr, tokens/s, model-flops utilisation against a
 // measured peak, achieved bytes/s, seconds of data / forward / backward / exposed communication /
 // optimizer / checkpoint, memory per rank (maximum and mean). Times are wall seconds of this rank.
+// Exposed communication is the time a rank does not compute its model because of others: waiting,
+// transfers, and the additions of the canonical order. A checkpoint counts for the step after it.
 // Thread rule: one Metrics per rank.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -22,22 +24,23 @@ std::string_view name(Part part);
 struct StepMetrics {
   std::int64_t step = 0;
   double loss = 0, grad_norm = 0, lr = 0;
-  std::int64_t tokens = 0;      // of the world, padding and ignored included
+  std::int64_t tokens = 0;  // of the world, padding and ignored included
   double seconds = 0;
   std::array<double, part_count> parts{};
-  double flops = 0;             // of the world, by the model's formula
-  double peak_flops = 0;        // measured, of the world; 0: not measured
-  std::uint64_t bytes_sent = 0; // by this rank
-  std::int64_t memory_max = 0, memory_mean = 0;  // live bytes over ranks
+  double flops = 0;                              // of the world, by the model's formula
+  double peak_flops = 0;                         // measured, of the world; 0: not measured
+  std::uint64_t bytes_sent = 0;                  // by this rank, in this step
+  std::int64_t memory_max = 0, memory_mean = 0;  // bytes over ranks
 
   double tokens_per_second() const;
-  double utilisation() const;   // 0 when the peak was not measured
+  double bytes_per_second() const;  // sent, over the time of exposed communication
+  double utilisation() const;       // 0 when the peak was not measured
   Json to_json() const;
 };
 
 class Metrics {
  public:
-  // An empty path writes nothing; times are kept all the same.
+  // An empty path writes nothing; times are kept all the same. Error io when it cannot be written.
   explicit Metrics(const std::string& path, Clock& clock = Clock::real());
   ~Metrics();
 
@@ -46,6 +49,9 @@ class Metrics {
    public:
     Scope(Metrics& metrics, Part part);
     ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
    private:
     Metrics& metrics_;
     Part part_;

@@ -4,17 +4,21 @@
 // step number. Thread rule: one trainer per rank.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "data/loader.h"
 #include "model/gpt.h"
+#include "trace/writer.h"
 #include "train/checkpointer.h"
 #include "train/config.h"
 #include "train/hooks.h"
+#include "train/memory_ledger.h"
 #include "train/metrics.h"
-#include "trace/writer.h"
+#include "train/program.h"
 
 namespace shardproof {
 
@@ -23,10 +27,14 @@ struct TrainerParts {
   Plan& plan;
   Loader& loader;
   const Dataset& dataset;
+  const Program& program;
   TraceWriter& trace;
   Metrics& metrics;
   Hooks& hooks;
-  Checkpointer* checkpoints = nullptr;  // null: none
+  Checkpointer* checkpoints = nullptr;      // null: none
+  MemoryLedger* memory = nullptr;           // null: the plan's own count of its buffers
+  double peak_flops = 0;                    // of the world; 0: not measured
+  const std::atomic<bool>* stop = nullptr;  // set on any rank: all end after the same step
 };
 
 struct StepResult {
@@ -35,24 +43,30 @@ struct StepResult {
   double grad_norm = 0;
   double lr = 0;
   std::int64_t tokens = 0;  // valid, of the whole world
+  bool stop = false;        // some rank was asked to end after this step
 };
 
 class Trainer {
  public:
   explicit Trainer(TrainerParts parts);
 
-  StepResult step();                        // one optimizer step
-  std::string save();                       // a checkpoint of the state before the next step
-  void resume(const std::string& id);       // strict; Error refused | corrupt
+  StepResult step();                   // one optimizer step; Error numeric when none is possible
+  std::string save();                  // a checkpoint of the state before the next step; its id
+  void resume(const std::string& id);  // strict; Error refused | corrupt
+  void trace_start();                  // the state before the first step, into the trace
   std::int64_t next_step() const { return step_; }
 
  private:
+  void enter(std::int64_t step, Phase phase);
+  std::int64_t memory_bytes() const;
   CheckpointFacts facts() const;
-  void trace_state(std::int64_t step, const char* what);
+  void record(const StepResult& result, double clip_factor, const std::vector<MicroBatch>& batches,
+              const StepTotals& totals);
 
   TrainerParts parts_;
   Gpt model_;
   std::int64_t step_ = 0;
+  std::uint64_t bytes_sent_ = 0;  // until the end of the last step
 };
 
 }  // namespace shardproof

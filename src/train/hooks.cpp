@@ -1,0 +1,7 @@
+#include "train/hooks.h"
+
+namespace shardproof {
+
+void Hooks::phase(std::int64_t, Phase, Plan&) {}
+
+}  // namespace shardproof

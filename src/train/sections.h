@@ -1,0 +1,19 @@
+// sections: what each module needs of a Config, as that module's own options. Pure. Torch-free.
+#pragma once
+
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "model/gpt_shape.h"
+#include "optim/adamw.h"
+#include "optim/schedule.h"
+#include "train/config.h"
+
+namespace shardproof {
+
+GptShape shape_of(const Config& config);
+AdamWConfig adamw_of(const Config& config);
+ScheduleConfig schedule_of(const Config& config);
+DatasetConfig dataset_of(const Config& config);
+LoaderConfig loader_of(const Config& config);
+
+}  // namespace shardproof

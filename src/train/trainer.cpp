@@ -1,0 +1,184 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/memory_use.h"
+#include "optim/grad_clip.h"
+#include "optim/schedule.h"
+#include "train/sections.h"
+#include "train/state_trace.h"
+
+namespace shardproof {
+namespace {
+
+std::int64_t valid_tokens(const std::vector<MicroBatch>& batches) {
+  std::int64_t sum = 0;
+  for (const MicroBatch& batch : batches) sum += batch.valid_tokens();
+  return sum;
+}
+
+std::vector<std::int64_t> sample_ids(const std::vector<MicroBatch>& batches) {
+  std::vector<std::int64_t> ids;
+  for (const MicroBatch& batch : batches) {
+    for (const std::int64_t id : batch.sample_ids) {
+      if (id >= 0) ids.push_back(id);  // a row that fills up a short batch is no sample
+    }
+  }
+  return ids;
+}
+
+Error cannot_go_on(std::int64_t step, const std::string& why) {
+  return Error(ErrorKind::numeric, fmt::format("step {}", step), why);
+}
+
+}  // namespace
+
+Trainer::Trainer(TrainerParts parts)
+    : parts_(parts), model_(shape_of(parts.config), parts.plan.table(), parts.plan.seams()) {}
+
+StepResult Trainer::step() {
+  Plan& plan = parts_.plan;
+  Metrics& metrics = parts_.metrics;
+  const TrainingSection& training = parts_.config.training;
+  const auto timed = [&metrics](Part part, const auto& body) {
+    const Metrics::Scope scope(metrics, part);
+    return body();
+  };
+  metrics.begin_step(step_);
+  plan.begin_step(step_);
+  const auto batches = timed(Part::data, [&] { return parts_.loader.next(); });
+
+  // Token count first: every loss is a sum, and the one division comes after the global sums.
+  const std::int64_t tokens =
+      timed(Part::communication, [&] { return plan.sum_tokens(valid_tokens(batches)); });
+  if (tokens == 0)
+    throw cannot_go_on(step_, "no valid token in the whole global batch; expected 1");
+  const double seed = static_cast<float>(1.0 / static_cast<double>(tokens));
+
+  std::vector<LossLeaf> losses;
+  enter(step_, Phase::forward);
+  for (const MicroBatch& batch : batches) {
+    const MemoryScope memory(MemoryUse::activations);
+    const auto leaves = timed(Part::forward, [&] { return model_.forward(batch); });
+    losses.insert(losses.end(), leaves.begin(), leaves.end());
+    if (&batch == &batches.front()) enter(step_, Phase::backward);
+    timed(Part::backward, [&] {
+      model_.backward(batch.index, seed);
+      plan.end_micro_batch(batch.index);
+    });
+  }
+
+  enter(step_, Phase::reduced);
+  const StepShare mine{losses, memory_bytes(), parts_.stop != nullptr && parts_.stop->load()};
+  const StepTotals totals = timed(Part::communication, [&] { return plan.reduce(mine); });
+  const double loss = totals.loss_sum / static_cast<double>(tokens);
+  if (!std::isfinite(loss) || !std::isfinite(totals.grad_norm)) {
+    throw cannot_go_on(step_, fmt::format("loss {} and gradient norm {}; expected finite values",
+                                          loss, totals.grad_norm));
+  }
+  trace_state(parts_.trace, plan, step_, "grad");
+
+  enter(step_, Phase::clipped);
+  const AdamWStep at{learning_rate(schedule_of(parts_.config), step_),
+                     clip_factor(totals.grad_norm, training.clip), step_};
+
+  enter(step_, Phase::optimizer);
+  timed(Part::optimizer,
+        [&] { plan.update(adamw_of(parts_.config), at, parts_.config.optimizer.no_decay); });
+  timed(Part::communication, [&] { plan.gather_parameters(); });
+
+  const StepResult result{step_, loss, totals.grad_norm, at.lr, tokens, totals.stop};
+  record(result, at.clip_factor, batches, totals);
+  ++step_;
+  return result;
+}
+
+void Trainer::enter(std::int64_t step, Phase phase) {
+  parts_.trace.at(step, phase);
+  parts_.hooks.phase(step, phase, parts_.plan);
+}
+
+void Trainer::record(const StepResult& result, double clip_factor,
+                     const std::vector<MicroBatch>& batches, const StepTotals& totals) {
+  if (parts_.trace.enabled()) {
+    trace_state(parts_.trace, parts_.plan, step_, "param");
+    trace_state(parts_.trace, parts_.plan, step_, "moment");
+    trace_memory(parts_.trace, parts_.plan, parts_.memory, step_);
+    StepRecord line;
+    line.step = step_;
+    line.loss = result.loss;
+    line.grad_norm = result.grad_norm;
+    line.lr = result.lr;
+    line.tokens = valid_tokens(batches);
+    line.samples = sample_ids(batches);
+    line.extra["clip_factor"] = clip_factor;
+    line.extra["clip_factor_bits"] = bits_hex(clip_factor);
+    line.extra["tokens_global"] = result.tokens;
+    parts_.trace.step(line);
+  }
+  StepMetrics& metrics = parts_.metrics.current();
+  metrics.loss = result.loss;
+  metrics.grad_norm = result.grad_norm;
+  metrics.lr = result.lr;
+  const std::int64_t positions =
+      std::int64_t{parts_.config.training.global_batch} * parts_.config.model.sequence;
+  metrics.tokens = positions;
+  metrics.flops = flops_per_token(shape_of(parts_.config)) * static_cast<double>(positions);
+  metrics.peak_flops = parts_.peak_flops;
+  const std::uint64_t sent = parts_.plan.bytes_sent();
+  metrics.bytes_sent = sent - std::exchange(bytes_sent_, sent);
+  metrics.memory_max = totals.memory_max;
+  metrics.memory_mean = totals.memory_mean;
+  parts_.metrics.end_step();
+  if (parts_.memory != nullptr) parts_.memory->reset_peak();
+}
+
+std::int64_t Trainer::memory_bytes() const {
+  if (parts_.memory != nullptr) return parts_.memory->peak_total();
+  const PlanBytes bytes = parts_.plan.bytes();
+  return bytes.parameters + bytes.gradients + bytes.optimizer + bytes.communication;
+}
+
+void Trainer::trace_start() {
+  trace_state(parts_.trace, parts_.plan, step_ - 1, "param");
+  if (step_ > 0) trace_state(parts_.trace, parts_.plan, step_ - 1, "moment");
+}
+
+std::string Trainer::save() {
+  enter(step_ - 1, Phase::save);
+  const std::string path = parts_.config.checkpoint.directory + "/" + step_id(step_);
+  parts_.trace.checkpoint(step_, path, false);
+  const Metrics::Scope scope(parts_.metrics, Part::checkpoint);
+  const std::string id = parts_.checkpoints->save(parts_.plan, facts());
+  parts_.trace.checkpoint(step_, path, true);
+  return id;
+}
+
+void Trainer::resume(const std::string& id) {
+  const CheckpointFacts found = parts_.checkpoints->load(parts_.plan, id, facts());
+  parts_.loader.seek(DataCursor::from_json(found.cursor, "checkpoint cursor"));
+  step_ = found.step;
+}
+
+CheckpointFacts Trainer::facts() const {
+  CheckpointFacts facts;
+  facts.step = step_;
+  facts.run_line = run_line(parts_.config);
+  facts.config = to_json(parts_.config);
+  facts.layout = parts_.config.run.layout;
+  facts.schedule = Json{{"step", step_}, {"lr", learning_rate(schedule_of(parts_.config), step_)}};
+  facts.cursor = parts_.loader.cursor().to_json();
+  facts.data_digest = parts_.dataset.digest().hex();
+  facts.tokenizer_digest = parts_.dataset.tokenizer_digest().hex();
+  facts.seeds = Json{{"training", parts_.config.training.seed}};
+  facts.versions = parts_.program.versions;
+  facts.kernel_fingerprint = parts_.program.kernels;
+  return facts;
+}
+
+}  // namespace shardproof
