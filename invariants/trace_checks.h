@@ -1,6 +1,13 @@
 // trace_checks: verdicts computed from traces alone, so they hold for any trainer that writes one.
 // Nothing captured, or one side missing, is inconclusive, never pass. Each function fills check,
 // sentence, outcome, reason and difference; the caller adds subject and replay.
+// What is read beyond the kinds of the public format, each where the trace has it:
+//   run event   "coords" {"dp":..,"tp":..}  ranks that differ in dp alone are replicas (absent:
+//   all)
+//               "layout" "dp4.zero1"        what the run claims about sharing optimizer state
+//               "config" {...}              the resolved config (learning rate, AdamW, clip)
+//               "code", "frozen" [names], "data" {"size": samples in an epoch}
+//   memory      "bytes" {"optimizer": live bytes of masters and moments}
 // Torch-free. Thread rule: pure functions of their arguments.
 #pragma once
 
@@ -13,7 +20,8 @@
 
 namespace shardproof {
 
-// Steps done = asked on every rank, loss moves, gradient norm > 0, every parameter has a gradient.
+// Steps done = asked on every rank, one run per file, loss moves and is finite, gradient norm > 0,
+// every parameter has a gradient that is not all zero, or is listed as frozen.
 Verdict check_live(const Trace& trace, std::int64_t steps_asked);
 // The places of all ranks tile each global tensor; overlapping places are bit-equal; at every step.
 Verdict check_cover(const Trace& trace);
@@ -23,22 +31,26 @@ Verdict check_replicas(const Trace& trace);
 Verdict check_repeat(const Trace& first, const Trace& second);
 // Scalars, gradients, parameters and moments of every step equal the reference's, bit for bit.
 Verdict check_layout(const Trace& reference, const Trace& trace);
-// `resumed` starts at `from`; every step it did equals the uncut run's, at least 2 steps.
+// `resumed` starts at `from` and goes to the uncut run's end; every step it did equals the uncut
+// run's, at least 2 steps.
 Verdict check_resume(const Trace& uncut, const Trace& resumed, std::int64_t from);
 // Sample ids: exact cover of each epoch, disjoint over data ranks, the same global batch per step.
-Verdict check_data(const Trace& trace);
-// Recomputes clip and AdamW of captured consecutive steps from the traced gradients and state by an
-// independent implementation: factor = min(1, max_norm/(norm+1e-6)), norm of the gradients, moments
-// and parameters, all within 4 roundings per element.
+// A trace that begins at a later step (a resumed one) is judged behind the steps of `before`.
+Verdict check_data(const Trace& trace, const Trace* before = nullptr);
+// Recomputes clip, learning rate and AdamW of captured consecutive steps from the traced gradients
+// and state by an independent implementation in double: norm of the gradients, factor =
+// min(1, max_norm/(norm+1e-6)), moments and parameters. Bounds count fp32 roundings, u = 2^-24:
+// moments 8 u x (sum of the terms' magnitudes), parameters u |w| + 16 u x |update|.
 Verdict check_optimizer(const Trace& trace);
 // loss[i+1] <= loss[i] + slack and last <= ratio x first.
 Verdict check_loss_falls(const Trace& trace, double slack, double ratio);
-// Mean loss of the last quarter below that of the first.
-Verdict check_loss_falls_by_quarters(const Trace& trace);
-// Per-rank optimizer bytes = exact share (12 P / R) + what block granularity adds, and the adds are
-// less than one block (12,288 bytes) a rank... as the trace's memory events say.
+// Mean loss of the last quarter <= ratio x that of the first.
+Verdict check_loss_falls_by_quarters(const Trace& trace, double ratio);
+// The optimizer bytes of the ranks that share a state add up to 12 P, and each rank holds its exact
+// share (12 P / R) up to less than one block (12,288 bytes), as the trace's memory events say.
 Verdict check_optimizer_bytes(const Trace& trace);
-// harness.jsonl names the killed rank and the place before the deadline; no rank ended.
+// harness.jsonl names the killed rank before the deadline; its own last line is the place; no rank
+// wrote `end`.
 Verdict check_kill(const Trace& trace, int rank, std::int64_t step, const std::string& phase,
                    double deadline_seconds);
 

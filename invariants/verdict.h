@@ -17,8 +17,8 @@ std::string_view name(Outcome outcome);  // "pass", "fail", "inconclusive", "exp
 // An address: where two things that should be equal first are not.
 struct Difference {
   std::int64_t step = 0;
-  std::string phase;          // "loss", "grad_norm", "grad", "param", "moment", "samples", ...
-  std::string tensor;         // global name; empty for scalars
+  std::string phase;   // "loss", "grad_norm", "grad", "param", "moment", "samples", ...
+  std::string tensor;  // global name; empty for scalars
   int piece = -1;
   int rank = -1;              // world rank of the side that is judged
   std::int64_t element = -1;  // row-major in the piece; -1: only a block or digest is known
@@ -30,14 +30,14 @@ struct Difference {
 };
 
 struct Verdict {
-  std::string check;          // "layout", "resume", ...
-  std::string subject;        // what was judged: "synthetic: dp4.zero1 against dp1"
-  std::string sentence;       // what was expected, written before the first step
+  std::string check;     // "layout", "resume", ...
+  std::string subject;   // what was judged: "synthetic: dp4.zero1 against dp1"
+  std::string sentence;  // what was expected, written before the first step
   Outcome outcome = Outcome::inconclusive;
-  std::string reason;         // one sentence, always set unless pass
+  std::string reason;  // one sentence, always set unless pass
   std::optional<Difference> difference;
   std::vector<std::string> notes;
-  std::string replay;         // a command line; set on fail
+  std::string replay;  // a command line; set on fail
 
   Json to_json() const;
 };

@@ -1,0 +1,192 @@
+// cover: the places of all ranks tile each global tensor, and what is held twice is held equal.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "invariants/ruling.h"
+#include "invariants/tensor_grid.h"
+#include "invariants/trace_checks.h"
+
+namespace shardproof {
+namespace {
+
+constexpr const char* kinds[] = {"param", "grad", "moment"};
+
+struct Finding {
+  std::string reason;
+  std::optional<Difference> difference;
+  bool undecided = false;
+};
+
+struct HeldPlace {
+  int rank = 0;
+  TensorPlace place;
+};
+using PlaceMap = std::map<std::string, std::vector<HeldPlace>>;
+
+PlaceMap places_at(const Trace& trace, std::int64_t step, const std::string& what) {
+  PlaceMap out;
+  for (const RankTrace& rank : trace.ranks) {
+    for (const TensorRecord& record : rank.tensors) {
+      if (record.step != step || record.what != what) continue;
+      check_place(record.place, fmt::format("rank {} step {} {}", rank.rank, step, what));
+      out[record.place.name].push_back({rank.rank, record.place});
+    }
+  }
+  if (!out.empty()) return out;
+  for (const auto& [name, entries] : bytes_at(trace, step, what)) {
+    for (const HeldBytes& each : entries) out[name].push_back({each.rank, each.entry.place});
+  }
+  return out;
+}
+
+std::optional<Finding> find_hole(const std::string& name, const std::vector<HeldPlace>& places,
+                                 Difference address) {
+  const Shape& global = places.front().place.global_shape;
+  const std::int64_t count = element_count(global);
+  std::int64_t held = 0;
+  for (const HeldPlace& each : places) {
+    if (each.place.global_shape != global) {
+      return Finding{fmt::format("ranks {} and {} claim different global shapes for {}",
+                                 places.front().rank, each.rank, name),
+                     address};
+    }
+    held += elements_of(each.place).size();
+  }
+  address.left = fmt::format("{} elements", count);
+  address.right = fmt::format("{} elements", held);
+  if (held < count) {
+    return Finding{fmt::format("{}: {} of {} elements are on no rank", name, count - held, count),
+                   address};
+  }
+  std::vector<bool> seen(static_cast<std::size_t>(count));
+  for (const HeldPlace& each : places) {
+    for_each_stretch(each.place, [&](std::int64_t global_index, std::int64_t, std::int64_t n) {
+      std::fill_n(seen.begin() + global_index, n, true);
+    });
+  }
+  const auto hole = std::find(seen.begin(), seen.end(), false);
+  if (hole == seen.end()) return std::nullopt;
+  const std::int64_t at = hole - seen.begin();
+  address.right = fmt::format("a hole at global element {}", at);
+  return Finding{fmt::format("{}: element {} is on no rank", name, at), address};
+}
+
+// Digests of equal places must be equal; digests of places that overlap otherwise need bytes.
+std::optional<Finding> find_unequal_digest(const DigestMap& digests, Difference address) {
+  for (const auto& [key, held] : digests) {
+    for (const HeldDigest& each : held) {
+      if (each.digest == held.front().digest) continue;
+      address.tensor = key.name;
+      address.piece = each.piece;
+      address.rank = each.rank;
+      address.left = fmt::format("rank {} sha256 {:.16}", held.front().rank, held.front().digest);
+      address.right = fmt::format("sha256 {:.16}", each.digest);
+      return Finding{fmt::format("{}: ranks {} and {} hold different elements [{}:{}]", key.name,
+                                 held.front().rank, each.rank, key.lo, key.hi),
+                     address};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> find_unequal_bytes(const BytesMap& bytes, Difference address) {
+  for (const auto& [name, entries] : bytes) {
+    const GlobalTensor whole = assemble(entries);
+    const std::size_t width = size_of(whole.dtype);
+    for (const HeldBytes& each : entries) {
+      std::optional<Finding> found;
+      for_each_stretch(each.entry.place, [&](std::int64_t global, std::int64_t local,
+                                             std::int64_t n) {
+        for (std::int64_t i = 0; i < n && !found; ++i) {
+          const std::byte* left = &whole.bytes[static_cast<std::size_t>(global + i) * width];
+          const std::byte* right = &each.entry.bytes[static_cast<std::size_t>(local + i) * width];
+          if (same_element(whole.dtype, left, right)) continue;
+          address.tensor = name;
+          address.piece = each.entry.place.piece;
+          address.rank = each.rank;
+          address.element = elements_of(each.entry.place).lo + local + i;
+          address.left = element_hex(whole.dtype, left);
+          address.right = element_hex(whole.dtype, right);
+          found = Finding{
+              fmt::format("{}: rank {} holds another value than a lower rank", name, each.rank),
+              address};
+        }
+      });
+      if (found) return found;
+    }
+  }
+  return std::nullopt;
+}
+
+// Whether some element is held by places that are not the same: digests cannot compare those.
+bool overlap_across_cuts(const std::vector<HeldPlace>& places) {
+  std::set<std::tuple<Shape, Shape, std::int64_t, std::int64_t>> distinct;
+  std::int64_t held = 0;
+  for (const HeldPlace& each : places) {
+    const ElementRange range = elements_of(each.place);
+    if (distinct.insert({each.place.box.offsets, each.place.box.shape, range.lo, range.hi})
+            .second) {
+      held += range.size();
+    }
+  }
+  return held > element_count(places.front().place.global_shape);
+}
+
+std::optional<Finding> find_problem(const Trace& trace, std::int64_t step, const std::string& what,
+                                    const PlaceMap& initial) {
+  Difference address;
+  address.step = step;
+  address.phase = what;
+  const PlaceMap places = places_at(trace, step, what);
+  for (const auto& [name, held] : places) {
+    address.tensor = name;
+    if (auto found = find_hole(name, held, address)) return found;
+  }
+  if (what == "param") {
+    for (const auto& [name, held] : initial) {
+      if (places.count(name) != 0) continue;
+      address.tensor = name;
+      return Finding{fmt::format("{} is on no rank at step {}", name, step), address};
+    }
+  }
+  const BytesMap bytes = bytes_at(trace, step, what);
+  if (auto found = find_unequal_bytes(bytes, address)) return found;
+  address.tensor.clear();
+  if (auto found = find_unequal_digest(digests_at(trace, step, what), address)) return found;
+  for (const auto& [name, held] : places) {
+    if (bytes.empty() && overlap_across_cuts(held)) {
+      return Finding{fmt::format("{} at step {}: places overlap that are cut differently, and no "
+                                 "bytes were captured",
+                                 name, step),
+                     std::nullopt, true};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Verdict check_cover(const Trace& trace) {
+  Verdict verdict =
+      open_verdict("cover",
+                   "at every traced step the places of all ranks tile each parameter, gradient and "
+                   "moment without a hole, and what several ranks hold is bit-equal");
+  const std::vector<std::int64_t> steps = tensor_steps(trace, "param");
+  if (steps.empty()) return undecided(verdict, "no parameter was traced");
+  const PlaceMap initial = places_at(trace, steps.front(), "param");
+  std::string open;
+  for (const char* what : kinds) {
+    const std::vector<std::int64_t> at = tensor_steps(trace, what);
+    for (const std::int64_t step : at) {
+      const std::optional<Finding> found = find_problem(trace, step, what, initial);
+      if (found && !found->undecided) return fails(verdict, found->reason, found->difference);
+      if (found && open.empty()) open = found->reason;
+    }
+    if (at.empty() && open.empty()) open = fmt::format("no {} was traced", what);
+    verdict.notes.push_back(fmt::format("{}: {} steps", what, at.size()));
+  }
+  return open.empty() ? passes(verdict) : undecided(verdict, open);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,61 @@
+// loss falls: the run learns. A run with learning rate 0 must fail both forms.
+#include <cmath>
+
+#include "invariants/ruling.h"
+#include "invariants/trace_checks.h"
+
+namespace shardproof {
+namespace {
+
+// The losses of the first rank in step order (that ranks agree is another check's business).
+std::vector<double> losses(const Trace& trace) {
+  std::vector<double> out;
+  if (trace.ranks.empty()) return out;
+  for (const StepRecord& step : trace.ranks.front().steps) out.push_back(step.loss);
+  return out;
+}
+
+double mean(const std::vector<double>& values, std::size_t lo, std::size_t hi) {
+  double sum = 0;
+  for (std::size_t i = lo; i < hi; ++i) sum += values[i];
+  return sum / static_cast<double>(hi - lo);
+}
+
+}  // namespace
+
+Verdict check_loss_falls(const Trace& trace, double slack, double ratio) {
+  Verdict verdict = open_verdict(
+      "loss falls",
+      fmt::format("loss[i+1] <= loss[i] + {} and the last loss <= {} x the first", slack, ratio));
+  const std::vector<double> loss = losses(trace);
+  if (loss.size() < 2) return undecided(verdict, "fewer than 2 steps were traced");
+  for (std::size_t i = 0; i + 1 < loss.size(); ++i) {
+    if (loss[i + 1] <= loss[i] + slack) continue;  // false for a NaN
+    return fails(verdict, fmt::format("loss rises from {:.6f} to {:.6f} at step {}", loss[i],
+                                      loss[i + 1], trace.ranks.front().steps[i + 1].step));
+  }
+  const std::string ends =
+      fmt::format("the loss went from {:.6f} to {:.6f}", loss.front(), loss.back());
+  if (!(loss.back() <= ratio * loss.front())) return fails(verdict, ends);
+  verdict.notes.push_back(ends);
+  return passes(verdict);
+}
+
+Verdict check_loss_falls_by_quarters(const Trace& trace, double ratio) {
+  Verdict verdict = open_verdict(
+      "loss falls",
+      fmt::format("the mean loss of the last quarter of the steps is at most {} x that "
+                  "of the first quarter",
+                  ratio));
+  const std::vector<double> loss = losses(trace);
+  const std::size_t quarter = loss.size() / 4;
+  if (quarter == 0) return undecided(verdict, "fewer than 4 steps were traced");
+  const double first = mean(loss, 0, quarter),
+               last = mean(loss, loss.size() - quarter, loss.size());
+  const std::string ends = fmt::format("the mean loss went from {:.6f} to {:.6f}", first, last);
+  if (!(last <= ratio * first)) return fails(verdict, ends);
+  verdict.notes.push_back(ends);
+  return passes(verdict);
+}
+
+}  // namespace shardproof

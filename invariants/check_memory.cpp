@@ -1,0 +1,110 @@
+// optimizer bytes: what ZeRO promises, counted from live buffers: masters and two moments are 12
+// bytes a parameter, shared by R ranks.
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "invariants/ruling.h"
+#include "invariants/tensor_grid.h"
+#include "invariants/trace_checks.h"
+#include "mesh/layout.h"
+
+namespace shardproof {
+namespace {
+
+constexpr std::int64_t state_bytes = 12;  // an fp32 master and two fp32 moments
+
+std::int64_t parameters(const Trace& trace) {
+  const std::vector<std::int64_t> steps = tensor_steps(trace, "param");
+  std::map<std::string, std::int64_t> sizes;
+  if (!steps.empty()) {
+    for (const RankTrace& rank : trace.ranks) {
+      for (const TensorRecord& record : rank.tensors) {
+        if (record.what != "param" || record.step != steps.front()) continue;
+        sizes[record.place.name] = element_count(record.place.global_shape);
+      }
+    }
+    for (const auto& [name, entries] : bytes_at(trace, steps.front(), "param")) {
+      sizes[name] = element_count(entries.front().entry.place.global_shape);
+    }
+  }
+  std::int64_t out = 0;
+  for (const auto& [name, size] : sizes) out += size;
+  return out;
+}
+
+struct OptimizerBytes {
+  std::int64_t least = 0, most = 0;
+  bool any = false;
+};
+
+OptimizerBytes optimizer_bytes(const RankTrace& rank) {
+  OptimizerBytes out;
+  for (const Json& event : rank.others) {
+    if (event.value("kind", "") != "memory" || !event.contains("bytes")) continue;
+    const Json& bytes = event["bytes"];
+    if (!bytes.is_object() || !bytes.contains("optimizer") ||
+        !bytes["optimizer"].is_number_integer()) {
+      continue;
+    }
+    const auto value = bytes["optimizer"].get<std::int64_t>();
+    out.least = out.any ? std::min(out.least, value) : value;
+    out.most = out.any ? std::max(out.most, value) : value;
+    out.any = true;
+  }
+  return out;
+}
+
+// How many ranks share one optimizer state, as the run claims; 0 when it does not say.
+std::int64_t claimed_sharers(const Trace& trace) {
+  const Json& run = trace.ranks.front().run;
+  if (!run.is_object() || !run.contains("layout") || !run["layout"].is_string()) return 0;
+  const Layout layout = parse_layout(run["layout"].get<std::string>());
+  return layout.zero >= 1 ? layout.dp * layout.ep : 1;
+}
+
+}  // namespace
+
+Verdict check_optimizer_bytes(const Trace& trace) {
+  Verdict verdict =
+      open_verdict("optimizer bytes",
+                   "every rank holds 12 P / R optimizer bytes, up to less than one block of "
+                   "1,024 elements, and the R ranks together hold 12 P exactly");
+  if (trace.ranks.empty()) return undecided(verdict, "no rank wrote a trace");
+  const std::int64_t count = parameters(trace), sharers = claimed_sharers(trace);
+  if (count == 0) return undecided(verdict, "no parameter was traced");
+  if (sharers == 0) return undecided(verdict, "the run does not say its layout");
+  if (trace.world() % sharers != 0 || static_cast<int>(trace.ranks.size()) != trace.world()) {
+    return fails(verdict, fmt::format("{} rank traces of a world of {} cannot share a state by {}",
+                                      trace.ranks.size(), trace.world(), sharers));
+  }
+  const std::int64_t total = state_bytes * count;
+  std::int64_t sum = 0;
+  for (const RankTrace& rank : trace.ranks) {
+    const OptimizerBytes held = optimizer_bytes(rank);
+    if (!held.any) return undecided(verdict, fmt::format("rank {} traced no memory", rank.rank));
+    if (held.least != held.most) {
+      return fails(verdict, fmt::format("rank {}: optimizer bytes change from {} to {}", rank.rank,
+                                        held.least, held.most));
+    }
+    sum += held.least;
+    const std::int64_t above = held.least * sharers - total;  // R x (held - 12 P / R), in integers
+    if (std::abs(above) < state_bytes * block_elements * sharers) continue;
+    return fails(verdict,
+                 fmt::format("rank {} holds {} optimizer bytes where 12 P / R is {} (P = {}, "
+                             "R = {})",
+                             rank.rank, held.least, total / sharers, count, sharers));
+  }
+  const std::int64_t expected = total * (trace.world() / sharers);
+  if (sum != expected) {
+    return fails(verdict, fmt::format("the ranks together hold {} optimizer bytes, not {} (P = {}, "
+                                      "R = {})",
+                                      sum, expected, count, sharers));
+  }
+  verdict.notes.push_back(
+      fmt::format("P = {}, R = {}: 12 P / R = {:.1f} bytes a rank, {} in all", count, sharers,
+                  static_cast<double>(total) / static_cast<double>(sharers), sum));
+  return passes(verdict);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,144 @@
+// replicas: data-parallel copies are the same bits on every rank after every step.
+#include <map>
+#include <set>
+
+#include "invariants/ruling.h"
+#include "invariants/tensor_grid.h"
+#include "invariants/trace_checks.h"
+
+namespace shardproof {
+namespace {
+
+std::optional<Difference> scalar_difference(const Trace& trace) {
+  for (const std::int64_t step : trace.step_numbers()) {
+    const StepRecord* first = trace.ranks.front().find_step(step);
+    for (const RankTrace& rank : trace.ranks) {
+      const StepRecord* record = rank.find_step(step);
+      std::optional<Difference> out;
+      if (first == nullptr || record == nullptr) {
+        out = Difference{step,
+                         "step",
+                         "",
+                         -1,
+                         rank.rank,
+                         -1,
+                         first ? "done" : "missing",
+                         record ? "done" : "missing"};
+        if (out->left == out->right) out.reset();
+      } else {
+        out = compare_scalars(*first, *record);
+      }
+      if (!out) continue;
+      out->rank = rank.rank;
+      return out;
+    }
+  }
+  return std::nullopt;
+}
+
+// The element at which two ranks of a captured step first differ, where bytes were captured.
+void refine(const Trace& trace, Difference& address, const DigestKey& key, int reference) {
+  const BytesMap bytes = bytes_at(trace, address.step, "param");
+  const auto tensor = bytes.find(key.name);
+  if (tensor == bytes.end()) return;
+  std::vector<HeldBytes> left;
+  for (const HeldBytes& each : tensor->second) {
+    if (each.rank == reference) left.push_back(each);
+  }
+  if (left.empty()) return;
+  for (const HeldBytes& each : tensor->second) {
+    if (each.rank != address.rank) continue;
+    for (const HeldBytes& other : left) {
+      if (other.entry.place.box != each.entry.place.box || other.entry.dtype != each.entry.dtype ||
+          other.entry.bytes.size() != each.entry.bytes.size()) {
+        continue;
+      }
+      const std::size_t width = size_of(each.entry.dtype);
+      for (std::size_t at = 0; at < each.entry.bytes.size(); at += width) {
+        const std::byte* a = &other.entry.bytes[at];
+        const std::byte* b = &each.entry.bytes[at];
+        if (same_element(each.entry.dtype, a, b)) continue;
+        address.piece = each.entry.place.piece;
+        address.element = elements_of(each.entry.place).lo + static_cast<std::int64_t>(at / width);
+        address.left = element_hex(each.entry.dtype, a);
+        address.right = element_hex(each.entry.dtype, b);
+        return;
+      }
+    }
+  }
+}
+
+struct Copies {
+  std::size_t each = 0;       // how many ranks hold every block; 0: not yet known
+  std::int64_t compared = 0;  // digests compared with another rank's
+  std::optional<Difference> first;
+  std::string reason;
+};
+
+void compare_copies(const Trace& trace, std::int64_t step, Copies& copies) {
+  for (const auto& [key, held] : digests_at(trace, step, "param")) {
+    Difference address{step, "param", key.name, held.front().piece, -1, -1, "", ""};
+    if (copies.each == 0) copies.each = held.size();
+    if (held.size() != copies.each) {
+      address.left = fmt::format("{} copies", copies.each);
+      address.right = fmt::format("{} copies", held.size());
+      copies.first = address;
+      copies.reason = fmt::format("{} [{}:{}] is on {} ranks at step {}, other blocks are on {}",
+                                  key.name, key.lo, key.hi, held.size(), step, copies.each);
+      return;
+    }
+    for (const HeldDigest& other : held) {
+      if (&other != &held.front()) ++copies.compared;
+      if (other.digest == held.front().digest) continue;
+      address.rank = other.rank;
+      address.left = fmt::format("rank {} [{}:{}] sha256 {:.16}", held.front().rank, key.lo, key.hi,
+                                 held.front().digest);
+      address.right = fmt::format("sha256 {:.16}", other.digest);
+      refine(trace, address, key, held.front().rank);
+      copies.first = address;
+      copies.reason = fmt::format("ranks {} and {} hold different parameters after step {}",
+                                  held.front().rank, other.rank, step);
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+Verdict check_replicas(const Trace& trace) {
+  Verdict verdict = open_verdict("replicas",
+                                 "all ranks hold bit-identical parameters, loss, "
+                                 "gradient norm and learning rate after every step");
+  if (trace.ranks.empty() || trace.step_numbers().empty()) {
+    return undecided(verdict, "no step was traced");
+  }
+  if (static_cast<int>(trace.ranks.size()) != trace.world()) {
+    return undecided(
+        verdict, fmt::format("{} of {} ranks wrote a trace", trace.ranks.size(), trace.world()));
+  }
+  if (const auto difference = scalar_difference(trace)) {
+    return fails(verdict,
+                 fmt::format("ranks {} and {} report different scalars at step {}",
+                             trace.ranks.front().rank, difference->rank, difference->step),
+                 difference);
+  }
+  Copies copies;
+  for (const std::int64_t step : tensor_steps(trace, "param")) {
+    compare_copies(trace, step, copies);
+    if (copies.first) return fails(verdict, copies.reason, copies.first);
+  }
+  const std::vector<std::int64_t> digests = tensor_steps(trace, "param");
+  for (const std::int64_t step : trace.step_numbers()) {
+    if (digests_at(trace, step, "param").empty()) {
+      return undecided(verdict, fmt::format("no parameter digest was traced after step {}", step));
+    }
+  }
+  if (trace.world() > 1 && copies.compared == 0) {
+    return undecided(verdict, "no parameter is on two ranks");
+  }
+  verdict.notes.push_back(fmt::format("{} block digests compared over {} steps, {} copies each",
+                                      copies.compared, digests.size(), copies.each));
+  return passes(verdict);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,51 @@
+// ruling: how a check opens and closes its verdict. Internal to invariants. Thread rule: values.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "invariants/verdict.h"
+#include "trace/reader.h"
+
+namespace shardproof {
+
+inline Verdict open_verdict(std::string check, std::string sentence) {
+  Verdict out;
+  out.check = std::move(check);
+  out.sentence = std::move(sentence);
+  return out;
+}
+
+inline Verdict passes(Verdict verdict) {
+  verdict.outcome = Outcome::pass;
+  return verdict;
+}
+
+inline Verdict fails(Verdict verdict, std::string reason,
+                     std::optional<Difference> difference = std::nullopt) {
+  verdict.outcome = Outcome::fail;
+  verdict.reason = std::move(reason);
+  verdict.difference = std::move(difference);
+  return verdict;
+}
+
+inline Verdict undecided(Verdict verdict, std::string reason) {
+  verdict.outcome = Outcome::inconclusive;
+  verdict.reason = std::move(reason);
+  return verdict;
+}
+
+// Coordinates of a rank without its data and expert axes, printed: ranks with the same text are
+// data-parallel copies of each other. Without coordinates all ranks are.
+inline std::string model_coordinates(const RankTrace& rank) {
+  std::string out;
+  if (!rank.run.is_object() || !rank.run.contains("coords")) return out;
+  for (const auto& [axis, at] : rank.run["coords"].items()) {
+    if (axis != "dp" && axis != "ep") out += fmt::format("{}={} ", axis, at.dump());
+  }
+  return out;
+}
+
+}  // namespace shardproof
