@@ -1,7 +1,7 @@
 // gpt: a GPT as plain maths on named parameters in pieces: pre-norm blocks, causal attention in
 // S x S blocks merged by log-sum-exp in tree order, exact GELU, biases, separate LM head.
 // forward() keeps what backward() needs; backward() hands every parameter use's gradient to the
-// seam. Any floating dtype of the parameters works (float64 for finite differences).
+// seam. The parameters' dtype is float32, or float64 for finite differences.
 // Guarantee: the bits of every value depend on the pieces, never on who owns them.
 // Thread rule: one Gpt per rank. Sets nothing global.
 #pragma once
