@@ -7,8 +7,10 @@
 //    0 (`sequence`). send/recv are numbered apart, per (peer, tag).
 //  - run() is synchronous and inline. start() hands the call to a communication thread owned by the
 //    backend and returns a Work, which keeps `keep` (the owner of the buffers) alive until the call
-//    has completed or been aborted. Calls started on one communicator complete in start order, and a
-//    run() issued after a start() does not overtake it.
+//    has completed or been aborted. Collectives started on one communicator complete in start order,
+//    and a collective run() after them does not overtake them. Messages of one (peer, tag) match in
+//    start order; they wait neither for collectives nor for messages of another (peer, tag), so that
+//    two ranks may each start a send and then run a recv. A send may wait for its recv (any size).
 //  - When a wait ends in Error timeout the communicator is poisoned: every later call fails with
 //    Error revoked. abort() ends what is outstanding and returns only when no peer thread and no
 //    communication thread touches this rank's buffers any more.
@@ -95,6 +97,10 @@ struct Group {
   std::string name;              // "world", "world/dp.0", ...: unique per split, same on its ranks
   std::vector<int> world_ranks;  // world rank of each group rank
 };
+
+// The name of a group made by split (color >= 0) or shrink (color < 0): "parent/label.color" or
+// "parent/label"; `repeat` counts earlier uses of the label in this parent: "parent/label~1.color".
+std::string child_name(const std::string& parent, const std::string& label, int repeat, int color);
 
 class Communicator {
  public:

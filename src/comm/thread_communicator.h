@@ -3,8 +3,8 @@
 // Guarantees: the semantics of communicator.h; a simulated death (kill) is seen by all peers'
 // failed_ranks() at once and releases their waits with Error peer_died.
 // Algorithms and bytes sent per rank (B bytes in all, k ranks): broadcast: the root gives B to each
-// of k - 1 readers; reduce: each rank but the root gives B; all_reduce 2B(k-1)/k; reduce_scatter and
-// all_gather B(k-1)/k; all_to_all: what is addressed to others.
+// of k - 1 readers; reduce: each rank but the root gives B; all_reduce 2B(k-1)/k; reduce_scatter
+// and all_gather B(k-1)/k; all_to_all: what is addressed to others.
 #pragma once
 
 #include <functional>
