@@ -1,5 +1,5 @@
-// event: the records of the public trace, one line of JSON each (schema 1). Floats carry their bits.
-// Unknown keys and kinds are kept by the reader and ignored by the checks.
+// event: the records of the public trace, one line of JSON each (schema 1). Floats carry their
+// bits. Unknown keys and kinds are kept by the reader and ignored by the checks.
 #pragma once
 
 #include <cstdint>
@@ -21,33 +21,36 @@ struct StepRecord {
   double loss = 0;       // global, per valid token
   double grad_norm = 0;  // global, before clipping
   double lr = 0;
-  std::int64_t tokens = 0;             // valid tokens of this rank
-  std::vector<std::int64_t> samples;   // ids of this rank, in order
+  std::int64_t tokens = 0;  // valid tokens of this rank
+  // Ids of this rank, in order. A trace that gives {"digest", "count"} instead: extra["samples"].
+  std::vector<std::int64_t> samples;
   bool skipped = false;
-  Json extra = Json::object();         // further keys, kept as they are
+  Json extra = Json::object();  // further keys, kept as they are
 };
 
 // Where a tensor's bytes lie: a box of the global tensor, or a run of elements (range, row-major)
 // inside a piece's box.
 struct TensorPlace {
-  std::string name;                    // global name; moments NAME/exp_avg, NAME/exp_avg_sq, NAME/master
+  std::string name;  // global name; moments NAME/exp_avg, NAME/exp_avg_sq, NAME/master
   Shape global_shape;
   int piece = 0;
-  Box box;                             // the tensor's box, or the piece's box for a run
+  Box box;  // the tensor's box, or the piece's box for a run
   bool is_run = false;
-  ElementRange range;                  // of a run, inside the piece
+  ElementRange range;  // of a run, inside the piece
 };
 
 struct TensorRecord {
   std::int64_t step = 0;
-  std::string what;                    // "param" | "grad" | "moment"
+  std::string what;  // "param" | "grad" | "moment"
   TensorPlace place;
   Dtype dtype = Dtype::f32;
-  std::string sha256;                  // of the bytes; empty when `blocks` is given
-  std::vector<std::string> blocks;     // one SHA-256 per 1,024-element block of the run, in order
-  double norm = 0;                     // 2-norm, fp64 in element order
+  std::string sha256;               // of the bytes, 64 hex digits; empty when `blocks` is given
+  std::vector<std::string> blocks;  // one SHA-256 per 1,024-element block of the run, in order
+  double norm = 0;                  // 2-norm, fp64 in element order
 };
 
+// Required of a line: every key but `piece` (0), `skipped` (false) and, beside a float, its bits;
+// where the bits are given they are the value, and the number may be rounded or missing.
 Json to_json(const StepRecord& record);
 Json to_json(const TensorRecord& record);
 StepRecord step_from_json(const Json& line, const std::string& place);      // Error corrupt

@@ -16,22 +16,30 @@
 
 namespace shardproof {
 
-struct AtRecord { std::int64_t step = 0; std::string phase; };
-struct CheckpointRecord { std::int64_t step = 0; std::string path; bool done = false; };
+struct AtRecord {
+  std::int64_t step = 0;
+  std::string phase;
+};
+struct CheckpointRecord {
+  std::int64_t step = 0;
+  std::string path;
+  bool done = false;
+};
 
 struct RankTrace {
   int rank = 0;
   int world = 0;
-  Json run;                             // the first `run` event; null when missing
-  int runs = 0;                         // how many `run` events the file holds
+  Json run;      // the first `run` event; null when missing
+  int runs = 0;  // how many `run` events the file holds
   std::vector<StepRecord> steps;
   std::vector<TensorRecord> tensors;
   std::vector<CheckpointRecord> checkpoints;
-  std::vector<Json> others;             // kinds not listed here, in order
+  std::vector<Json> others;  // kinds not listed here, in order
   std::optional<AtRecord> last_at;
-  std::optional<std::int64_t> ended;    // the step of `end`
+  std::optional<std::int64_t> ended;  // the step of the last run's `end`
   bool torn = false;
 
+  // The last record of the step; null when there is none.
   const StepRecord* find_step(std::int64_t step) const;
 };
 
@@ -45,17 +53,17 @@ struct TensorFileRef {
 
 struct Trace {
   std::string directory;
-  std::vector<RankTrace> ranks;          // by rank; those whose file exists
-  std::vector<Json> harness;             // harness.jsonl, empty when absent
-  std::vector<TensorFileRef> files;      // sorted by (step, what, rank)
+  std::vector<RankTrace> ranks;      // by rank; those whose file exists
+  std::vector<Json> harness;         // harness.jsonl, empty when absent
+  std::vector<TensorFileRef> files;  // sorted by (step, what, rank)
 
-  int world() const;                     // as the run events claim; 0 when none
+  int world() const;  // as the run events claim; 0 when none
   std::vector<std::int64_t> step_numbers() const;
 };
 
 Trace read_trace(const std::string& directory);  // Error bad_input when it holds no rank file
 
-// A captured file, memory-mapped.
+// A captured file, memory-mapped. An entry without sharding info is a whole tensor.
 class TensorFile {
  public:
   static TensorFile open(const std::string& path);  // Error io | corrupt

@@ -1,7 +1,9 @@
 // writer: one rank's part of a trace: DIR/rank_00003.jsonl, appended with one write(2) a line, and
 // DIR/step_000007.param.rank_00003.safetensors for captured steps. Without a directory every
 // function returns at once. A fault asked for by SHARDPROOF_FAULT fires right after its `at` line.
-// Thread rule: one writer per rank; not shared.
+// Events: Error io when a line cannot be written. A tensor file appears under its name when it is
+// whole; a second call for the same step and `what` replaces it.
+// Thread rule: one writer per rank; not shared. A kill or stop hits the whole process.
 #pragma once
 
 #include <map>
@@ -28,11 +30,11 @@ struct TraceFault {
 TraceFault parse_trace_fault(std::string_view text);  // "2:13:backward:kill"; Error bad_input
 
 struct TraceOptions {
-  std::string directory;            // empty: no trace
-  std::set<std::int64_t> capture;   // steps whose tensors are written; -1 is the initial state
+  std::string directory;           // empty: no trace
+  std::set<std::int64_t> capture;  // steps whose tensors are written; -1 is the initial state
   bool capture_all = false;
-  std::string match;                // regex over tensor names; empty matches all
-  bool digest = false;              // tensor events with digests at every step
+  std::string match;    // regex over tensor names; empty matches all
+  bool digest = false;  // tensor events with digests at every step
   std::optional<TraceFault> fault;
 
   // From SHARDPROOF_TRACE, _TENSORS, _MATCH, _DIGEST, _FAULT. The caller reads the environment
@@ -56,12 +58,12 @@ class TraceWriter {
   bool enabled() const;
   bool wants_tensors(std::int64_t step) const;  // digest or capture at this step
 
-  void run(const Json& facts);                  // adds kind, schema, rank, world, pid
-  void at(std::int64_t step, Phase phase);      // then fires the fault, if it is here
+  void run(const Json& facts);              // adds kind, schema, rank, world, pid
+  void at(std::int64_t step, Phase phase);  // then fires the fault, if it is here
   void step(const StepRecord& record);
   void checkpoint(std::int64_t step, const std::string& path, bool done);
   void end(std::int64_t step);
-  void event(const Json& line);                 // any other kind
+  void event(const Json& line);  // any other kind
   // Writes tensor events (when digesting) and, on a captured step, the tensor file for `what`.
   // Runs that start on a block boundary get one digest per block, anything else one digest.
   void tensors(std::int64_t step, const std::string& what, std::span<const TensorView> views);
