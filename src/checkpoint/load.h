@@ -3,7 +3,6 @@
 // Torch-free. Thread rule: functions may run on several threads with one Storage.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,18 +12,20 @@
 
 namespace shardproof {
 
-std::vector<std::string> list_checkpoints(Storage& storage);  // committed ids, oldest step first
+// Committed ids, oldest step first. One whose manifest cannot be read is listed all the same, by
+// the step in its id, or last.
+std::vector<std::string> list_checkpoints(Storage& storage);
 Manifest read_manifest(Storage& storage, const std::string& id);  // Error bad_input if no such id
 
 // One thing wrong with a checkpoint.
 struct Damage {
-  std::string where;     // file, entry and byte range
+  std::string where;  // file, entry and byte range
   std::string expected;
   std::string found;
 };
 
 // Checks everything there is: the manifest, every file's size and digest, headers against entries,
-// every block digest, coverage of every piece. Empty: it is whole.
+// every block digest, coverage of every piece. Empty: it is whole. Error bad_input if no such id.
 std::vector<Damage> verify_checkpoint(Storage& storage, const std::string& id);
 
 struct LoadItem {
@@ -35,13 +36,14 @@ struct LoadItem {
   void* data = nullptr;
 };
 
-// Reads exactly the blocks asked for, wherever they lie. Error corrupt | refused.
+// Reads exactly the blocks asked for, wherever they lie. Error corrupt | refused: a block that
+// fails its digest is not copied; what other items then hold is unspecified.
 void load_state(Storage& storage, const Manifest& manifest, std::span<const LoadItem> items);
 
 struct StateDifference {
-  std::string entry;       // name/what, piece
+  std::string entry;          // name/what, piece
   std::int64_t element = -1;  // global row-major index in the piece; -1: present on one side only
-  std::string left;        // bit patterns in hex
+  std::string left;           // bit patterns in hex
   std::string right;
 };
 

@@ -1,12 +1,13 @@
 // manifest: what a checkpoint is. ROOT/<id>.manifest.json is the commit point; shards lie in
-// ROOT/<id>.shards-<nonce>/rank_00000.safetensors. An entry is a run of whole blocks of a piece with
-// file, byte range and SHA-256 per block; the manifest also holds everything that is not a tensor.
-// Digests: piece digest = SHA-256 over its block digests; state digest = SHA-256 over the sorted
-// (name, piece, dtype, shape, piece digest): the same whichever layout wrote it.
-// Parsing distrusts: unknown schema, missing or duplicate keys, paths that leave the root,
-// duplicate entries, overlapping or out-of-range blocks, holes, shapes that overflow are Error
-// corrupt (or refused) naming the entry, before any allocation of the claimed size.
-// Thread rule: values. Torch-free.
+// ROOT/<id>.shards-<nonce>/rank_00000.safetensors. An entry is a run of whole blocks of a piece
+// with file, byte range and SHA-256 per block; the manifest also holds everything that is not a
+// tensor. Digests: piece digest = SHA-256 over its block digests; state digest = SHA-256 over the
+// sorted (name, piece, dtype, shape, piece digest): the same whichever layout wrote it. The text
+// ends in a SHA-256 of all that stands before it. Parsing distrusts: unknown schema, missing,
+// unknown or duplicate keys, paths that leave the root, duplicate entries, overlapping or
+// out-of-range blocks, holes, shapes that overflow are Error corrupt (or refused) naming the entry,
+// before any allocation of the claimed size. Not checked here: that the files are there and hold
+// what the manifest says (verify_checkpoint). Thread rule: values. Torch-free.
 #pragma once
 
 #include <cstdint>
@@ -20,42 +21,43 @@
 namespace shardproof {
 
 struct ManifestEntry {
-  std::string name;            // parameter
-  std::string what;            // "param" | "exp_avg" | "exp_avg_sq" | "master"
+  std::string name;  // parameter
+  std::string what;  // "param" | "exp_avg" | "exp_avg_sq" | "master"
   int piece = 0;
   int pieces = 1;
   Shape global_shape;
-  Box box;                     // of the piece
+  Box box;  // of the piece
   Dtype dtype = Dtype::f32;
-  ElementRange range;          // within the piece, block-aligned
-  std::string file;            // relative to the root
-  std::string tensor;          // its key in the safetensors file
-  std::uint64_t begin = 0;     // bytes in the file (absolute), end exclusive
+  ElementRange range;       // within the piece, block-aligned
+  std::string file;         // relative to the root
+  std::string tensor;       // its key in the safetensors file
+  std::uint64_t begin = 0;  // bytes in the file (absolute), end exclusive
   std::uint64_t end = 0;
   std::vector<Digest> blocks;  // one per block of the range
 
-  std::string label() const;   // "blocks.0.attn.q.weight/exp_avg piece 1 [0:1024]"
+  std::string label() const;  // "blocks.0.attn.q.weight/exp_avg piece 1 [0:1024]"
+  std::string key() const;    // what `tensor` must be: "blocks.0.attn.q.weight/exp_avg/1/0"
 };
 
 // Everything that is not a tensor.
 struct CheckpointFacts {
-  std::int64_t step = 0;            // the next step
-  std::string run_line;             // the Run that wrote it
-  Json config = Json::object();     // resolved
+  std::int64_t step = 0;         // the next step
+  std::string run_line;          // the Run that wrote it
+  Json config = Json::object();  // resolved
   std::string layout;
   Json schedule = Json::object();
-  Json cursor = Json::object();     // data cursor
+  Json cursor = Json::object();  // data cursor
   std::string data_digest;
   std::string tokenizer_digest;
   Json seeds = Json::object();
-  Json versions = Json::object();   // code and libraries
+  Json versions = Json::object();  // code and libraries
   std::string kernel_fingerprint;
 };
 
 struct ShardFileRef {
   std::string file;
   std::uint64_t bytes = 0;
-  Digest sha256;                    // of the whole file
+  Digest sha256;  // of the whole file
 };
 
 struct Manifest {
@@ -66,12 +68,17 @@ struct Manifest {
   std::vector<ManifestEntry> entries;  // sorted by (name, what, piece, range.lo)
 
   Digest state_digest() const;
-  std::string print() const;                    // JSON text
+  std::string print() const;  // JSON text
   static Manifest parse(std::string_view text, const std::string& file);
 };
 
-// One path component of [A-Za-z0-9._-], not starting with a dot; Error bad_input.
+// One path component of at most 128 of [A-Za-z0-9._-], not starting with a dot; Error bad_input.
 void check_checkpoint_id(const std::string& id);
 std::string step_id(std::int64_t step);  // "step-00000010"
+std::string manifest_path(const std::string& id);
+
+// Error corrupt naming the entry unless the entries are sorted, each well-formed, every piece is
+// covered without hole or overlap by runs of whole blocks, and the pieces tile their parameter.
+void check_entries(const std::vector<ManifestEntry>& entries, const std::string& file);
 
 }  // namespace shardproof

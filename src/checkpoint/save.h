@@ -2,9 +2,10 @@
 // for, fsynced, then their directory and its parent; then the manifest to a temporary file, fsync,
 // link(2) to its final name (an id is immutable), directory fsync.
 // Guarantee: after a crash at any point the id is either committed and whole or not there, and
-// other checkpoints are untouched. Saving an existing id again: success when the state digest is
-// equal (nothing written), else Error conflict naming both. A failure on one rank is an Error on
-// all of them. Collective; torch-free. Thread rule: the rank's thread.
+// other checkpoints are untouched. Saving an existing id again: success when what is there is whole
+// and its state digest, step, cursor, seeds, data and tokenizer are equal (nothing written), else
+// Error conflict naming both. A failure on one rank is an Error on all of them. Collective;
+// torch-free. Thread rule: the rank's thread.
 #pragma once
 
 #include <span>
@@ -28,9 +29,9 @@ struct SaveItem {
 
 struct SaveReport {
   std::string id;
-  bool written = true;         // false: the same state was there already
+  bool written = true;  // false: the same state was there already
   Digest state_digest;
-  std::uint64_t bytes = 0;     // of all shards
+  std::uint64_t bytes = 0;  // of all shards
 };
 
 SaveReport save_checkpoint(Storage& storage, Communicator& comm, const std::string& id,

@@ -1,0 +1,50 @@
+// shard_file: one rank's tensors as a safetensors file. Writing hashes each 1,024-element block and
+// the whole file in the same pass over each chunk; reading verifies every block before it is given
+// away. Thread rule: one call per file at a time.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/safetensors.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/save.h"
+#include "checkpoint/storage.h"
+
+namespace shardproof {
+
+struct WrittenShard {
+  ShardFileRef file;
+  std::vector<ManifestEntry> entries;  // in file order
+};
+
+// Writes, syncs and closes `path`. Items with an empty range are left out. A null storage computes
+// entries and digests and writes nothing. Error bad_input for an item that is no run of whole
+// blocks.
+WrittenShard write_shard(Storage* storage, const std::string& path,
+                         const std::map<std::string, std::string>& metadata,
+                         std::span<const SaveItem> items);
+
+// The checked header of a safetensors file, whoever wrote it. Error corrupt | io.
+SafetensorsHeader read_shard_header(Storage& storage, const std::string& path);
+
+// Bytes of `blocks` whole blocks of an entry, from its block `first` on.
+struct BlockRun {
+  std::uint64_t begin = 0;  // bytes in the file
+  std::uint64_t end = 0;
+};
+BlockRun block_run(const ManifestEntry& entry, std::int64_t first, std::int64_t blocks);
+
+// Reads the blocks that `out` has room for (exactly block_run's bytes) and compares every digest.
+// Error corrupt naming entry and byte range.
+void read_blocks(Storage& storage, const ManifestEntry& entry, std::int64_t first,
+                 std::int64_t blocks, std::span<std::byte> out);
+
+// Digests of consecutive blocks of `block_bytes` (the last may be short).
+std::vector<Digest> block_digests(std::span<const std::byte> bytes, std::size_t block_bytes);
+
+constexpr std::int64_t chunk_blocks = 256;  // read or written at once: 1 MiB of fp32
+
+}  // namespace shardproof
