@@ -1,6 +1,8 @@
 // delayed_communicator: makes communication as slow as asked by sleeping (never by spinning: both
-// cores may be busy computing), before each call: latency + bytes / bandwidth. For asynchronous
-// calls the sleep happens on the communication thread, by delaying completion, not in start().
+// cores may be busy computing): latency + bytes / bandwidth a call, where bytes are the larger of
+// what this rank sends and receives. A synchronous call sleeps first. A started call completes no
+// earlier than its delay after the start, or after the end of the one started before: the sleep is
+// in Work::wait, so that computing in between hides it. A Work must not outlive its communicator.
 #pragma once
 
 #include <memory>
@@ -28,6 +30,7 @@ class DelayedCommunicator : public ForwardingCommunicator {
   Duration delay_of(const Call& call) const;
   CommunicationDelay delay_;
   Clock& clock_;
+  Duration due_{};  // of the call started last
 };
 
 }  // namespace shardproof

@@ -1,0 +1,196 @@
+// recorded_communicator: the ring of one rank's last operations, and the decorator that fills it.
+#include "comm/recorded_communicator.h"
+
+#include <tuple>
+#include <utility>
+
+#include "base/check.h"
+#include "base/json.h"
+
+namespace shardproof {
+
+namespace {
+
+using State = FlightRecord::State;
+
+std::string_view name(State state) {
+  switch (state) {
+    case State::started:
+      return "started";
+    case State::completed:
+      return "completed";
+    case State::failed:
+      return "failed";
+  }
+  SP_CHECK(false, "no such state");
+}
+
+bool is_message(CallKind kind) {
+  return kind == CallKind::send || kind == CallKind::recv;
+}
+
+// Collectives of a group share one numbering; messages are numbered per (direction, peer, tag).
+std::string numbering(const FlightRecord& record) {
+  if (!is_message(record.kind)) return record.group;
+  return record.group + " " + std::string(shardproof::name(record.kind)) + " " +
+         std::to_string(record.peer) + " " + std::to_string(record.tag);
+}
+
+Json to_json(const FlightRecord& record) {
+  Json json;
+  json["id"] = record.id;
+  json["group"] = record.group;
+  json["sequence"] = record.sequence;
+  json["op"] = std::string(name(record.kind));
+  json["reduce"] = std::string(name(record.op));
+  json["dtype"] = std::string(name(record.dtype));
+  json["send_count"] = record.send_count;
+  json["recv_count"] = record.recv_count;
+  if (record.peer >= 0) json["peer"] = record.peer;
+  if (is_message(record.kind)) json["tag"] = record.tag;
+  json["asynchronous"] = record.asynchronous;
+  json["state"] = std::string(name(record.state));
+  json["started_ns"] = record.started.count();
+  if (record.state != State::started) json["ended_ns"] = record.ended.count();
+  return json;
+}
+
+FlightRecord record_of(const Communicator& comm, const Call& call, bool asynchronous) {
+  FlightRecord record;
+  record.group = comm.group().name;
+  record.kind = call.kind;
+  record.op = call.op;
+  record.dtype = call.dtype;
+  record.send_count = call.send_elements(comm.rank());
+  record.recv_count = call.recv_elements(comm.rank());
+  record.peer = call.peer;
+  record.tag = call.tag;
+  record.asynchronous = asynchronous;
+  return record;
+}
+
+class RecordedWork : public Work {
+ public:
+  RecordedWork(std::unique_ptr<Work> inner, std::shared_ptr<FlightRecorder> recorder,
+               std::uint64_t id, Duration timeout)
+      : inner_(std::move(inner)), recorder_(std::move(recorder)), id_(id), timeout_(timeout) {}
+  ~RecordedWork() override {
+    if (ended_) return;
+    try {
+      wait(Deadline::after(timeout_));
+    } catch (const Error&) {  // recorded as failed; nobody else asked
+    }
+  }
+
+  void wait(Deadline deadline) override {
+    try {
+      inner_->wait(deadline);
+    } catch (...) {
+      end(State::failed);
+      throw;
+    }
+    end(State::completed);
+  }
+  bool done() const override { return inner_->done(); }
+
+ private:
+  void end(State state) {
+    if (!std::exchange(ended_, true)) recorder_->end(id_, state);
+  }
+  std::unique_ptr<Work> inner_;
+  std::shared_ptr<FlightRecorder> recorder_;
+  const std::uint64_t id_;
+  const Duration timeout_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+FlightRecorder::FlightRecorder(int world_rank, std::size_t capacity, Clock& clock)
+    : world_rank_(world_rank), capacity_(capacity), clock_(clock) {
+  SP_CHECK_LT(std::size_t{0}, capacity);
+}
+
+std::uint64_t FlightRecorder::begin(FlightRecord record) {
+  std::lock_guard lock(mutex_);
+  record.id = next_id_++;
+  record.sequence = next_sequence_[numbering(record)]++;
+  record.started = clock_.now();
+  Count& count = counts_[{record.group, record.kind, record.dtype}];
+  ++count.calls;
+  count.elements += record.send_count;
+  const std::uint64_t id = record.id;
+  if (ring_.size() < capacity_) {
+    ring_.push_back(std::move(record));
+  } else {
+    ring_[id % capacity_] = std::move(record);
+  }
+  return id;
+}
+
+void FlightRecorder::end(std::uint64_t id, FlightRecord::State state) {
+  std::lock_guard lock(mutex_);
+  SP_CHECK_LT(id, next_id_);
+  FlightRecord& record = ring_[id % capacity_];
+  if (record.id != id) return;  // overwritten since
+  record.state = state;
+  record.ended = clock_.now();
+}
+
+std::vector<FlightRecord> FlightRecorder::last() const {
+  std::lock_guard lock(mutex_);
+  std::vector<FlightRecord> records;
+  const std::uint64_t held = ring_.size();
+  for (std::uint64_t id = next_id_ - held; id < next_id_; ++id) {
+    records.push_back(ring_[id % capacity_]);
+  }
+  return records;
+}
+
+std::string FlightRecorder::dump() const {
+  Json json;
+  json["rank"] = world_rank_;
+  json["records"] = Json::array();
+  for (const FlightRecord& record : last()) json["records"].push_back(to_json(record));
+  return json.dump();
+}
+
+FlightRecorder::Counts FlightRecorder::take_counts() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(counts_, {});
+}
+
+RecordedCommunicator::RecordedCommunicator(std::unique_ptr<Communicator> inner,
+                                           std::shared_ptr<FlightRecorder> recorder)
+    : ForwardingCommunicator(std::move(inner)), recorder_(std::move(recorder)) {
+  SP_CHECK(recorder_ != nullptr, "a recorded communicator needs a recorder");
+}
+
+void RecordedCommunicator::run(const Call& call, Deadline deadline) {
+  const std::uint64_t id = recorder_->begin(record_of(inner(), call, false));
+  try {
+    inner().run(call, deadline);
+  } catch (...) {
+    recorder_->end(id, State::failed);
+    throw;
+  }
+  recorder_->end(id, State::completed);
+}
+
+std::unique_ptr<Work> RecordedCommunicator::start(const Call& call, Keep keep) {
+  const std::uint64_t id = recorder_->begin(record_of(inner(), call, true));
+  std::unique_ptr<Work> work;
+  try {
+    work = inner().start(call, std::move(keep));
+  } catch (...) {
+    recorder_->end(id, State::failed);
+    throw;
+  }
+  return std::make_unique<RecordedWork>(std::move(work), recorder_, id, timeout());
+}
+
+std::unique_ptr<Communicator> RecordedCommunicator::rewrap(std::unique_ptr<Communicator> child) {
+  return std::make_unique<RecordedCommunicator>(std::move(child), recorder_);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,20 @@
+// stack: the one place where decorators are put together.
+#include "comm/stack.h"
+
+#include <utility>
+
+namespace shardproof {
+
+std::unique_ptr<Communicator> wrap(std::unique_ptr<Communicator> backend,
+                                   const StackOptions& options) {
+  std::unique_ptr<Communicator> comm = std::move(backend);
+  if (options.delay) {
+    comm = std::make_unique<DelayedCommunicator>(std::move(comm), *options.delay);
+  }
+  if (options.recorder) {
+    comm = std::make_unique<RecordedCommunicator>(std::move(comm), options.recorder);
+  }
+  return comm;
+}
+
+}  // namespace shardproof
