@@ -19,8 +19,11 @@ class Checkpointer {
   virtual ~Checkpointer() = default;
   // Collective. Returns the checkpoint's id.
   virtual std::string save(Plan& plan, const CheckpointFacts& facts) = 0;
-  // Collective. Verifies, compares `expected` with the manifest (Error refused naming what differs:
-  // data, tokenizer, Case, layout), loads into the plan. Empty id: the newest.
+  // Collective. Verifies everything, compares `expected` with the manifest, loads into the plan.
+  // Error refused naming each difference, expected and found: data digest, tokenizer digest, seeds,
+  // the Case keys of the config that determine the bits, layout (another dp needs resharding, which
+  // is not supported yet), kernel fingerprint, the set of pieces; corrupt for damage. Empty id: the
+  // newest. After an Error the plan's state is unspecified.
   virtual CheckpointFacts load(Plan& plan, const std::string& id,
                                const CheckpointFacts& expected) = 0;
 };

@@ -1,0 +1,168 @@
+// checkpointer: see checkpointer.h. Strict resume: whatever determines the bits must be what it
+// was, and every byte is verified before the first one is believed.
+#include "train/checkpointer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "checkpoint/agreement.h"
+#include "checkpoint/load.h"
+#include "checkpoint/save.h"
+#include "checkpoint/storage.h"
+#include "checkpoint/verify.h"
+#include "comm/communicator.h"
+#include "mesh/layout.h"
+#include "train/config.h"
+
+namespace shardproof {
+namespace {
+
+constexpr const char* saved_kinds[] = {"param", "exp_avg", "exp_avg_sq", "master"};
+
+// What this run expects and what the checkpoint holds, one sentence a difference.
+class Differences {
+ public:
+  void compare(const std::string& what, const std::string& expected, const std::string& found) {
+    if (expected != found) add(what, expected, found);
+  }
+  void add(const std::string& what, const std::string& expected, const std::string& found,
+           const std::string& note = "") {
+    text_ += fmt::format("{}{}: expected {}, found {}{}", text_.empty() ? "" : "; ", what,
+                         expected.empty() ? "nothing" : expected, found.empty() ? "nothing" : found,
+                         note);
+  }
+  void refuse(const std::string& place) const {
+    if (!text_.empty()) throw Error(ErrorKind::refused, place, text_);
+  }
+
+ private:
+  std::string text_;
+};
+
+void compare_configs(Differences& differences, const Json& expected, const Json& found,
+                     const std::string& id) {
+  const Json ours = case_json(parse_config_json(expected.dump(), "this run's config"));
+  const Json theirs = case_json(parse_config_json(found.dump(), "config of checkpoint " + id));
+  for (const auto& section : ours.items()) {
+    for (const auto& key : section.value().items()) {
+      differences.compare(section.key() + "." + key.key(), key.value().dump(),
+                          theirs.at(section.key()).at(key.key()).dump());
+    }
+  }
+}
+
+void compare_layouts(Differences& differences, const std::string& expected,
+                     const std::string& found) {
+  const Layout ours = parse_layout(expected);
+  const Layout theirs = parse_layout(found);
+  if (ours == theirs) return;
+  differences.add("layout", ours.print(), theirs.print(),
+                  ours.dp == theirs.dp ? ""
+                                       : " (another dp needs resharding, which is not supported "
+                                         "yet)");
+}
+
+void require_expected(const CheckpointFacts& expected, const Manifest& manifest) {
+  const CheckpointFacts& found = manifest.facts;
+  Differences differences;
+  differences.compare("data digest", expected.data_digest, found.data_digest);
+  differences.compare("tokenizer digest", expected.tokenizer_digest, found.tokenizer_digest);
+  differences.compare("seeds", expected.seeds.dump(), found.seeds.dump());
+  compare_configs(differences, expected.config, found.config, manifest.id);
+  compare_layouts(differences, expected.layout, found.layout);
+  differences.compare("kernel fingerprint", expected.kernel_fingerprint, found.kernel_fingerprint);
+  differences.refuse(fmt::format("resume from checkpoint {}", manifest.id));
+}
+
+class StoredCheckpoints : public Checkpointer {
+ public:
+  StoredCheckpoints(Storage& storage, Communicator& comm) : storage_(storage), comm_(comm) {}
+
+  std::string save(Plan& plan, const CheckpointFacts& facts) override {
+    std::vector<SaveItem> items;
+    for (const char* kind : saved_kinds) {
+      for (const StateShard& shard : plan.shards(kind, false)) {
+        items.push_back({kind, piece_of(plan, shard), shard.range, Dtype::f32, shard.data});
+      }
+    }
+    return save_checkpoint(storage_, comm_, step_id(facts.step), facts, items).id;
+  }
+
+  CheckpointFacts load(Plan& plan, const std::string& id,
+                       const CheckpointFacts& expected) override {
+    const Manifest manifest = read_whole(storage_, comm_, id.empty() ? newest() : id);
+    agreed(comm_, [&] {
+      require_expected(expected, manifest);
+      return std::string();
+    });
+    const std::vector<LoadItem> items = load_items(plan, manifest);
+    agreed(comm_, [&] {
+      load_state(storage_, manifest, items);
+      return std::string();
+    });
+    plan.loaded();
+    return manifest.facts;
+  }
+
+ private:
+  static const PieceSpec& piece_of(const Plan& plan, const StateShard& shard) {
+    return plan.table().pieces().at(static_cast<std::size_t>(shard.piece_index));
+  }
+
+  std::string newest() {
+    return agreed(comm_,
+                  [&]() -> std::string {
+                    if (comm_.rank() != 0) return "";
+                    const std::vector<std::string> ids = list_checkpoints(storage_);
+                    if (ids.empty()) {
+                      throw Error(ErrorKind::bad_input, "resume",
+                                  "there is no checkpoint to resume from");
+                    }
+                    return ids.back();
+                  })
+        .front();
+  }
+
+  // What this rank reads: each block on one rank, the plan spreads the rest. Refuses a checkpoint
+  // that holds anything which no rank of this plan has a place for.
+  std::vector<LoadItem> load_items(Plan& plan, const Manifest& manifest) {
+    std::vector<LoadItem> items;
+    std::string kinds;
+    for (const char* kind : saved_kinds) {
+      for (const StateShard& shard : plan.shards(kind, false)) {
+        items.push_back({kind, piece_of(plan, shard), shard.range, Dtype::f32, shard.data});
+      }
+      if (!items.empty() && items.back().what == kind) kinds += fmt::format(" {} ", kind);
+    }
+    std::string held;  // by any rank
+    for (const std::string& each : agreed(comm_, [&] { return kinds; })) held += each;
+    std::set<std::pair<std::string, int>> pieces;
+    for (const PieceSpec& piece : plan.table().pieces()) pieces.insert({piece.name, piece.piece});
+    for (const ManifestEntry& entry : manifest.entries) {
+      if (pieces.contains({entry.name, entry.piece}) &&
+          held.find(fmt::format(" {} ", entry.what)) != std::string::npos) {
+        continue;
+      }
+      throw Error(ErrorKind::refused, fmt::format("resume from checkpoint {}", manifest.id),
+                  fmt::format("{}: found in the checkpoint; expected only what this model and "
+                              "layout hold",
+                              entry.label()));
+    }
+    return items;
+  }
+
+  Storage& storage_;
+  Communicator& comm_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checkpointer> make_checkpointer(Storage& storage, Communicator& comm) {
+  return std::make_unique<StoredCheckpoints>(storage, comm);
+}
+
+}  // namespace shardproof
