@@ -59,7 +59,7 @@ class Walk {
   std::optional<Problem> global_batch(std::int64_t step, const std::vector<std::int64_t>& ids) {
     const auto count = static_cast<std::int64_t>(ids.size());
     if (batch_ == 0) batch_ = count;
-    if (count == 0 || count != batch_) {
+    if (count == 0 || count > batch_) {
       return Problem{step, -1, fmt::format("took {} samples, other steps {}", count, batch_)};
     }
     std::set<std::int64_t> now;
@@ -78,6 +78,9 @@ class Walk {
       if (auto problem = end_epoch(step)) return problem;
     }
     seen_.insert(now.begin(), now.end());
+    if (count < batch_ && seen() != size_) {  // a short batch is the end of an epoch
+      return Problem{step, -1, fmt::format("took {} samples, other steps {}", count, batch_)};
+    }
     return std::nullopt;
   }
 

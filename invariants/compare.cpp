@@ -317,9 +317,10 @@ RunComparison compare_runs(const Trace& expected, const Trace& found, std::int64
     if (each.first) out.first = each.first;
     return each.first.has_value();
   };
-  if (holds_tensors(expected, from - 1, "param") && holds_tensors(found, from - 1, "param") &&
-      tensors(from - 1, "param")) {
-    return out;
+  for (const char* what : {"param", "moment"}) {
+    const bool both =
+        holds_tensors(expected, from - 1, what) && holds_tensors(found, from - 1, what);
+    if (both && tensors(from - 1, what)) return out;
   }
   for (std::int64_t step = from; step <= to; ++step) {
     if ((out.first = compare_samples(expected, found, step))) return out;

@@ -1,0 +1,146 @@
+// ctest: invariant
+#include <gtest/gtest.h>
+
+#include "invariants/fake_trace.h"
+#include "invariants/trace_checks.h"
+
+namespace shardproof {
+namespace {
+
+class Cover : public ::testing::Test {
+ protected:
+  Trace write(const FakeTrainer& fake) {
+    return fake.write(folder_.at("trace" + std::to_string(next_++)));
+  }
+  TemporaryFolder folder_{"cover"};
+  int next_ = 0;
+};
+
+// Changes one element of what one rank writes.
+FakeTrainer falsified(int rank, std::int64_t step, const std::string& what, std::size_t index) {
+  FakeTrainer fake;
+  fake.tensor = [=](int r, std::int64_t s, const std::string& w, std::vector<float>& values) {
+    if (r == rank && s == step && w == what) values[index] = std::nextafter(values[index], 9.0f);
+  };
+  return fake;
+}
+
+TEST_F(Cover, PassesOnCleanRuns) {
+  for (const int world : {1, 2, 3}) {
+    for (const bool digest : {true, false}) {
+      FakeTrainer fake;
+      fake.world = world;
+      fake.digest = digest;
+      const Verdict verdict = check_cover(write(fake));
+      EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
+    }
+  }
+}
+
+TEST_F(Cover, FailsOnAHoleInAShardedMoment) {
+  FakeTrainer fake;
+  fake.hide = [](int rank, std::int64_t step, const std::string& what, const PieceSpec& piece) {
+    return rank == 1 && step == 2 && what == "exp_avg_sq" && piece.piece == 1;
+  };
+  const Verdict verdict = check_cover(write(fake));
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  ASSERT_TRUE(verdict.difference);
+  EXPECT_EQ(verdict.difference->tensor, "w.weight/exp_avg_sq");
+  EXPECT_EQ(verdict.difference->step, 2);
+}
+
+TEST_F(Cover, FailsOnAParameterThatDisappears) {
+  FakeTrainer fake;
+  fake.hide = [](int, std::int64_t step, const std::string& what, const PieceSpec& piece) {
+    return step == 1 && what == "param" && piece.name == "w.bias";
+  };
+  const Verdict verdict = check_cover(write(fake));
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  EXPECT_NE(verdict.reason.find("w.bias"), std::string::npos);
+}
+
+TEST_F(Cover, NamesTheElementWhereReplicasDiffer) {
+  const FakeTrainer fake = falsified(1, 2, "param", 1207);
+  const Verdict verdict = check_cover(write(fake));
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  ASSERT_TRUE(verdict.difference);
+  EXPECT_EQ(verdict.difference->step, 2);
+  EXPECT_EQ(verdict.difference->rank, 1);
+  EXPECT_EQ(verdict.difference->left.size(), 8u);
+  EXPECT_NE(verdict.difference->left, verdict.difference->right);
+  const PieceTable table = fake.table();
+  const int piece = table.index(verdict.difference->tensor, verdict.difference->piece);
+  EXPECT_EQ(table.range(piece).lo + verdict.difference->element, 1207);
+}
+
+TEST_F(Cover, SeesADifferenceInDigestsAlone) {
+  FakeTrainer fake = falsified(1, 2, "param", 3);
+  fake.capture = {};
+  const Verdict verdict = check_cover(write(fake));
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  ASSERT_TRUE(verdict.difference);
+  EXPECT_EQ(verdict.difference->element, -1);
+}
+
+TEST_F(Cover, IsInconclusiveWithoutTensors) {
+  FakeTrainer fake;
+  fake.digest = false;
+  fake.capture = {};
+  EXPECT_EQ(check_cover(write(fake)).outcome, Outcome::inconclusive);
+  fake.capture = {-1};  // parameters alone
+  EXPECT_EQ(check_cover(write(fake)).outcome, Outcome::inconclusive);
+}
+
+using Replicas = Cover;
+
+TEST_F(Replicas, PassOnCleanRuns) {
+  for (const int world : {1, 2, 4}) {
+    FakeTrainer fake;
+    fake.world = world;
+    fake.capture = {};
+    const Verdict verdict = check_replicas(write(fake));
+    EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
+  }
+}
+
+TEST_F(Replicas, FailOnOneBitOfOneParameter) {
+  const Verdict verdict = check_replicas(write(falsified(1, 3, "param", 0)));
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  ASSERT_TRUE(verdict.difference);
+  EXPECT_EQ(verdict.difference->step, 3);
+  EXPECT_EQ(verdict.difference->rank, 1);
+  EXPECT_GE(verdict.difference->element, 0);
+  EXPECT_EQ(verdict.difference->left.size(), 8u);
+}
+
+TEST_F(Replicas, FailOnOneBitOfANorm) {
+  FakeTrainer fake;
+  fake.step = [](int rank, StepRecord& record) {
+    if (rank == 1 && record.step == 1) record.grad_norm = std::nextafter(record.grad_norm, 1e9);
+  };
+  const Verdict verdict = check_replicas(write(fake));
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  ASSERT_TRUE(verdict.difference);
+  EXPECT_EQ(verdict.difference->phase, "grad_norm");
+  EXPECT_EQ(verdict.difference->rank, 1);
+}
+
+TEST_F(Replicas, FailWhenARankLeavesAParameterOut) {
+  FakeTrainer fake;
+  fake.hide = [](int rank, std::int64_t step, const std::string& what, const PieceSpec& piece) {
+    return rank == 1 && step == 1 && what == "param" && piece.name == "w.bias";
+  };
+  EXPECT_EQ(check_replicas(write(fake)).outcome, Outcome::fail);
+}
+
+TEST_F(Replicas, AreInconclusiveWithoutDigests) {
+  FakeTrainer fake;
+  fake.digest = false;
+  EXPECT_EQ(check_replicas(write(fake)).outcome, Outcome::inconclusive);
+  Trace trace = write({});
+  trace.ranks.pop_back();
+  EXPECT_EQ(check_replicas(trace).outcome, Outcome::inconclusive);
+}
+
+}  // namespace
+}  // namespace shardproof

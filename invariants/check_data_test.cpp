@@ -1,0 +1,156 @@
+// ctest: invariant
+#include <gtest/gtest.h>
+
+#include "invariants/fake_trace.h"
+#include "invariants/trace_checks.h"
+
+namespace shardproof {
+namespace {
+
+using Ids = std::vector<std::int64_t>;
+
+// One step per row; one list of ids per rank.
+Trace with_samples(const std::vector<std::vector<Ids>>& steps, std::int64_t size) {
+  Trace trace;
+  for (std::size_t r = 0; r < steps.front().size(); ++r) {
+    RankTrace rank;
+    rank.rank = static_cast<int>(r);
+    rank.world = static_cast<int>(steps.front().size());
+    rank.run = Json::object();
+    if (size > 0) rank.run["data"] = Json{{"size", size}};
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      StepRecord record;
+      record.step = static_cast<std::int64_t>(s);
+      record.samples = steps[s][r];
+      rank.steps.push_back(record);
+    }
+    trace.ranks.push_back(rank);
+  }
+  return trace;
+}
+
+Outcome judge(const std::vector<std::vector<Ids>>& steps, std::int64_t size) {
+  return check_data(with_samples(steps, size)).outcome;
+}
+
+TEST(Data, PassesOnAnExactCoverOfTwoEpochs) {
+  EXPECT_EQ(judge({{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{7, 0}, {3, 1}}, {{2, 4}, {5, 6}}}, 8),
+            Outcome::pass);
+}
+
+TEST(Data, AnEpochMayLeaveLessThanOneBatch) {
+  EXPECT_EQ(judge({{{0, 1}, {2, 3}}, {{3, 4}, {1, 0}}}, 5), Outcome::pass);
+  EXPECT_EQ(judge({{{0, 1}, {2, 3}}, {{3, 4}, {1, 0}}}, 8), Outcome::fail);
+}
+
+TEST(Data, AShortBatchEndsAnEpoch) {
+  EXPECT_EQ(judge({{{0, 1}, {2, 3}}, {{4}, {}}, {{1, 0}, {4, 2}}}, 5), Outcome::pass);
+  EXPECT_EQ(judge({{{0, 1}, {2, 3}}, {{4}, {}}, {{5, 6}, {7, 0}}}, 8), Outcome::fail);
+}
+
+TEST(Data, FailsWhenTwoDataRanksShareASample) {
+  const Verdict verdict = check_data(with_samples({{{0, 1}, {2, 3}}, {{4, 5}, {5, 6}}}, 8));
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  EXPECT_NE(verdict.reason.find("sample 5"), std::string::npos) << verdict.reason;
+}
+
+TEST(Data, FailsOnASampleThatDoesNotExist) {
+  EXPECT_EQ(judge({{{0, 1}, {2, 8}}}, 8), Outcome::fail);
+  EXPECT_EQ(judge({{{0, 1}, {2, -2}}}, 8), Outcome::fail);
+}
+
+TEST(Data, FailsWhenTheBatchChangesItsSize) {
+  EXPECT_EQ(judge({{{0, 1}, {2, 3}}, {{4}, {5}}}, 8), Outcome::fail);
+  EXPECT_EQ(judge({{{0}, {1}}, {{2, 3}, {4, 5}}}, 8), Outcome::fail);
+}
+
+TEST(Data, ModelParallelPeersSeeTheSameSamples) {
+  Trace trace = with_samples({{{0, 1}, {0, 1}}, {{2, 3}, {2, 3}}}, 8);
+  for (RankTrace& rank : trace.ranks) {
+    rank.run["coords"] = Json{{"dp", 0}, {"tp", rank.rank}};
+  }
+  EXPECT_EQ(check_data(trace).outcome, Outcome::pass);
+  trace.ranks[1].steps[1].samples = {3, 2};
+  EXPECT_EQ(check_data(trace).outcome, Outcome::fail);
+}
+
+TEST(Data, AResumedRunIsJudgedBehindTheStepsBeforeIt) {
+  const Trace uncut = with_samples({{{0, 1}}, {{2, 3}}, {{4, 5}}}, 6);
+  Trace resumed = uncut;
+  resumed.ranks[0].steps.erase(resumed.ranks[0].steps.begin());
+  EXPECT_EQ(check_data(resumed, &uncut).outcome, Outcome::pass);
+  resumed.ranks[0].steps[0].samples = {1, 0};  // begins again
+  EXPECT_EQ(check_data(resumed, &uncut).outcome, Outcome::fail);
+}
+
+TEST(Data, IsInconclusiveWhenTheEpochIsNotKnown) {
+  EXPECT_EQ(judge({{{0, 1}}, {{1, 0}}}, 0), Outcome::inconclusive);
+  EXPECT_EQ(judge({{{0, 1}}, {{2, 3}}}, 0), Outcome::pass);
+  EXPECT_EQ(check_data(Trace{}).outcome, Outcome::inconclusive);
+}
+
+class OptimizerBytes : public ::testing::Test {
+ protected:
+  Verdict judge(const FakeTrainer& fake) {
+    return check_optimizer_bytes(fake.write(folder_.at("trace" + std::to_string(next_++))));
+  }
+  TemporaryFolder folder_{"bytes"};
+  int next_ = 0;
+};
+
+TEST_F(OptimizerBytes, PassWhenTheStateIsShared) {
+  for (const int world : {1, 2, 3, 4}) {
+    FakeTrainer fake;
+    fake.world = world;
+    const Verdict verdict = judge(fake);
+    EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
+  }
+}
+
+TEST_F(OptimizerBytes, PassWhenNothingIsShared) {
+  FakeTrainer fake;
+  fake.share_state = false;
+  EXPECT_EQ(judge(fake).outcome, Outcome::pass);
+}
+
+TEST_F(OptimizerBytes, FailWhenARankHoldsWhatItDoesNotOwn) {
+  FakeTrainer fake;
+  fake.memory = [](int rank, std::int64_t, Json& event) {
+    if (rank == 1) event["bytes"]["optimizer"] = 12 * 2405;
+  };
+  const Verdict verdict = judge(fake);
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  EXPECT_NE(verdict.reason.find("rank 1 holds 28860"), std::string::npos) << verdict.reason;
+}
+
+TEST_F(OptimizerBytes, FailOnASingleElementTooMany) {
+  FakeTrainer fake;
+  fake.memory = [](int rank, std::int64_t, Json& event) {
+    if (rank == 0) event["bytes"]["optimizer"] = event["bytes"]["optimizer"].get<int>() + 12;
+  };
+  EXPECT_EQ(judge(fake).outcome, Outcome::fail);
+}
+
+TEST_F(OptimizerBytes, FailWhenTheyGrow) {
+  FakeTrainer fake;
+  fake.memory = [](int, std::int64_t step, Json& event) {
+    if (step == 3) event["bytes"]["optimizer"] = event["bytes"]["optimizer"].get<int>() + 1;
+  };
+  EXPECT_EQ(judge(fake).outcome, Outcome::fail);
+}
+
+TEST_F(OptimizerBytes, AreInconclusiveWithoutMemoryLayoutOrParameters) {
+  FakeTrainer fake;
+  fake.memory = [](int, std::int64_t, Json& event) { event["bytes"].erase("optimizer"); };
+  EXPECT_EQ(judge(fake).outcome, Outcome::inconclusive);
+  fake = {};
+  fake.run = [](int, Json& run) { run.erase("layout"); };
+  EXPECT_EQ(judge(fake).outcome, Outcome::inconclusive);
+  fake = {};
+  fake.digest = false;
+  fake.capture = {};
+  EXPECT_EQ(judge(fake).outcome, Outcome::inconclusive);
+}
+
+}  // namespace
+}  // namespace shardproof

@@ -1,0 +1,167 @@
+// ctest: invariant
+#include <gtest/gtest.h>
+
+#include "invariants/fake_trace.h"
+#include "invariants/trace_checks.h"
+
+namespace shardproof {
+namespace {
+
+class Runs : public ::testing::Test {
+ protected:
+  Trace write(const FakeTrainer& fake) {
+    return fake.write(folder_.at("trace" + std::to_string(next_++)));
+  }
+  TemporaryFolder folder_{"runs"};
+  int next_ = 0;
+};
+
+FakeTrainer one_rank() {
+  FakeTrainer fake;
+  fake.world = 1;
+  return fake;
+}
+
+TEST_F(Runs, RepeatPassesOnTheSameRunTwice) {
+  const Verdict verdict = check_repeat(write({}), write({}));
+  EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
+}
+
+TEST_F(Runs, LayoutPassesOnAnyNumberOfRanks) {
+  const Trace reference = write(one_rank());
+  for (const int world : {1, 2, 3, 4}) {
+    for (const bool share : {true, false}) {
+      FakeTrainer fake;
+      fake.world = world;
+      fake.share_state = share;
+      const Verdict verdict = check_layout(reference, write(fake));
+      EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
+    }
+  }
+}
+
+TEST_F(Runs, LayoutFailsOnOneBitOfAnything) {
+  const Trace reference = write(one_rank());
+  for (const std::string what : {"param", "grad", "exp_avg", "exp_avg_sq", "master"}) {
+    FakeTrainer fake;
+    fake.tensor = [&](int, std::int64_t s, const std::string& w, std::vector<float>& values) {
+      if (s == 2 && w == what) values[2404] = std::nextafter(values[2404], 9.0f);
+    };
+    const Verdict verdict = check_layout(reference, write(fake));
+    EXPECT_EQ(verdict.outcome, Outcome::fail) << what;
+    ASSERT_TRUE(verdict.difference) << what;
+    EXPECT_EQ(verdict.difference->step, 2);
+    EXPECT_GE(verdict.difference->element, 0);
+    const bool moment = what != "param" && what != "grad";
+    EXPECT_EQ(verdict.difference->phase, moment ? "moment" : what);
+    EXPECT_EQ(verdict.difference->tensor.find("w."), 0u);
+    EXPECT_EQ(verdict.difference->left.size(), 8u);
+  }
+}
+
+TEST_F(Runs, TheFirstDifferenceIsTheCauseNotTheSymptom) {
+  FakeTrainer fake;
+  fake.tensor = [](int, std::int64_t s, const std::string& what, std::vector<float>& values) {
+    if (s >= 1 && (what == "grad" || what == "param")) values[0] += 1;
+  };
+  fake.step = [](int, StepRecord& record) {
+    if (record.step >= 1) record.grad_norm += 1;
+    if (record.step >= 2) record.loss += 1;
+  };
+  const Verdict verdict = check_layout(write(one_rank()), write(fake));
+  ASSERT_TRUE(verdict.difference);
+  EXPECT_EQ(verdict.difference->step, 1);
+  EXPECT_EQ(verdict.difference->phase, "grad");
+}
+
+TEST_F(Runs, LayoutFailsOnScalarsAndSamples) {
+  const Trace reference = write(one_rank());
+  const std::vector<std::pair<std::string, std::function<void(StepRecord&)>>> changes = {
+      {"loss", [](StepRecord& r) { r.loss = std::nextafter(r.loss, 9.0); }},
+      {"grad_norm", [](StepRecord& r) { r.grad_norm = std::nextafter(r.grad_norm, 0.0); }},
+      {"lr", [](StepRecord& r) { r.lr = std::nextafter(r.lr, 9.0); }},
+      {"samples", [](StepRecord& r) { r.samples.back() += 1; }},
+  };
+  for (const auto& [phase, change] : changes) {
+    FakeTrainer fake;
+    fake.step = [&](int rank, StepRecord& record) {
+      if (rank == 1 && record.step == 3) change(record);
+    };
+    const Verdict verdict = check_layout(reference, write(fake));
+    EXPECT_EQ(verdict.outcome, Outcome::fail) << phase;
+    ASSERT_TRUE(verdict.difference) << phase;
+    EXPECT_EQ(verdict.difference->phase, phase);
+    EXPECT_EQ(verdict.difference->step, 3);
+  }
+}
+
+TEST_F(Runs, LayoutIsInconclusiveWithoutTensorsOnEitherSide) {
+  FakeTrainer blind;
+  blind.digest = false;
+  blind.capture = {};
+  EXPECT_EQ(check_layout(write(one_rank()), write(blind)).outcome, Outcome::inconclusive);
+  EXPECT_EQ(check_layout(write(blind), write(blind)).outcome, Outcome::inconclusive);
+  EXPECT_EQ(check_layout(Trace{}, write({})).outcome, Outcome::inconclusive);
+}
+
+TEST_F(Runs, DifferentProgramsAreNotComparedAsOne) {
+  FakeTrainer other;
+  other.run = [](int, Json& run) { run["code"] = "def"; };
+  EXPECT_EQ(check_repeat(write({}), write(other)).outcome, Outcome::inconclusive);
+}
+
+TEST_F(Runs, LayoutFailsWhenStepsAreMissing) {
+  FakeTrainer fake;
+  fake.steps = 3;
+  const Verdict verdict = check_layout(write(one_rank()), write(fake));
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+}
+
+FakeTrainer resumed_at_2() {
+  FakeTrainer fake;
+  fake.first = 2;
+  fake.steps = 2;
+  return fake;
+}
+
+TEST_F(Runs, ResumePassesOnTheSameWalk) {
+  const Verdict verdict = check_resume(write({}), write(resumed_at_2()), 2);
+  EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
+}
+
+TEST_F(Runs, ResumeFailsOnStateThatWasNotReloadedExactly) {
+  FakeTrainer fake = resumed_at_2();
+  fake.tensor = [](int, std::int64_t s, const std::string& what, std::vector<float>& values) {
+    if (s == 1 && what == "exp_avg") values[7] = 0;
+  };
+  const Verdict verdict = check_resume(write({}), write(fake), 2);
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  ASSERT_TRUE(verdict.difference);
+  EXPECT_EQ(verdict.difference->step, 1);
+}
+
+TEST_F(Runs, ResumeFailsOnTheSecondStepToo) {
+  FakeTrainer fake = resumed_at_2();
+  fake.tensor = [](int, std::int64_t s, const std::string& what, std::vector<float>& values) {
+    if (s == 3 && what == "param") values[7] += 1;
+  };
+  EXPECT_EQ(check_resume(write({}), write(fake), 2).outcome, Outcome::fail);
+}
+
+TEST_F(Runs, ResumeFailsWhenItBeginsElsewhereOrStopsEarly) {
+  const Trace uncut = write({});
+  EXPECT_EQ(check_resume(uncut, write(resumed_at_2()), 1).outcome, Outcome::fail);
+  FakeTrainer early = resumed_at_2();
+  early.steps = 1;
+  EXPECT_EQ(check_resume(uncut, write(early), 2).outcome, Outcome::fail);
+}
+
+TEST_F(Runs, ResumeNeedsTwoSteps) {
+  FakeTrainer uncut, late = resumed_at_2();
+  late.first = 3;
+  late.steps = 1;
+  EXPECT_EQ(check_resume(write(uncut), write(late), 3).outcome, Outcome::inconclusive);
+}
+
+}  // namespace
+}  // namespace shardproof
