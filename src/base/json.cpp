@@ -142,15 +142,21 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& origin, ErrorKind kind, int first_line) {
+  const auto refuse_at = [&](std::size_t offset, const std::string& problem) {
+    const std::string_view before = text.substr(0, offset);
+    const auto newlines = std::count(before.begin(), before.end(), '\n');
+    throw Error(kind, fmt::format("{}:{}", origin, first_line + newlines), problem);
+  };
+  if (const auto zero = text.find('\0'); zero != text.npos) {  // to the library, an end of input
+    refuse_at(zero, "not JSON: a zero byte");
+  }
   const char* read_to = text.data();
   const TrackingIterator begin{text.data(), &read_to};
   const TrackingIterator end{text.data() + text.size(), &read_to};
   StrictBuilder builder;
   if (!Json::sax_parse(begin, end, &builder)) {
     const std::size_t read = builder.position().value_or(read_to - text.data());
-    const std::string_view before = text.substr(0, std::max<std::size_t>(read, 1) - 1);
-    const auto newlines = std::count(before.begin(), before.end(), '\n');
-    throw Error(kind, fmt::format("{}:{}", origin, first_line + newlines), builder.problem());
+    refuse_at(std::max<std::size_t>(read, 1) - 1, builder.problem());
   }
   return builder.take();
 }

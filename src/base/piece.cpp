@@ -91,7 +91,9 @@ ElementRange PieceTable::range(int piece_index) const {
 
 ElementRange PieceTable::share(int ranks, int rank) const {
   const auto bound = [&](int r) {
-    const auto starts_before = [](const Block& block, std::int64_t at) { return block.range.lo < at; };
+    const auto starts_before = [](const Block& block, std::int64_t at) {
+      return block.range.lo < at;
+    };
     const auto found = std::lower_bound(blocks_.begin(), blocks_.end(),
                                         share_bound(elements(), ranks, r), starts_before);
     return found == blocks_.end() ? elements() : found->range.lo;
