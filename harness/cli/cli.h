@@ -9,5 +9,6 @@
 namespace shardproof {
 
 void add_verbs(CLI::App& app, int& status);  // all of them, in the order of --help
+void add_checkpoint(CLI::App& app, int& status);
 
 }  // namespace shardproof

@@ -4,8 +4,7 @@
 namespace shardproof {
 
 void add_verbs(CLI::App& app, int& status) {
-  (void)app;
-  (void)status;
+  add_checkpoint(app, status);
 }
 
 }  // namespace shardproof

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "base/batch.h"
+#include "base/clock.h"
+#include "base/digest.h"
 #include "base/json.h"
 #include "data/dataset.h"
 
@@ -24,7 +26,8 @@ struct LoaderConfig {
   int length = 16;
   std::uint64_t seed = 0;
   LastBatch last = LastBatch::drop;
-  int workers = 0;
+  int workers = 0;  // prefetch threads; 0: samples are made inside next()
+  Duration timeout = std::chrono::seconds(60);  // next() waiting for a worker
 };
 
 // A resumable position: everything before it was handed out.
@@ -32,27 +35,31 @@ struct DataCursor {
   std::int64_t epoch = 0;
   std::int64_t taken = 0;    // samples of this epoch's order already consumed
   std::int64_t samples = 0;  // real samples consumed since the start
-  Digest ledger;             // chained digest over all sample ids handed out to the world
+  // Chained over the steps: SHA-256(previous, ids of the step), the ids of all ranks in order as
+  // 64-bit little-endian integers, -1 for a filled row.
+  Digest ledger;
 
   Json to_json() const;
   static DataCursor from_json(const Json& json, const std::string& place);  // Error corrupt
   bool operator==(const DataCursor&) const = default;
 };
 
-// The sample order of an epoch: a permutation of [0, size), each index computed by itself.
+// The sample order of an epoch: a permutation of [0, size) (data/order.h).
 std::vector<std::int64_t> epoch_order(std::int64_t size, std::uint64_t seed, std::int64_t epoch);
 
 class Loader {
  public:
-  // `mine`: the micro-batches (0 <= m < M) this rank runs, ascending; may be empty.
+  // `mine`: the micro-batches (0 <= m < M) this rank runs, ascending; may be empty. Error bad_input
+  // when an epoch holds less than one global batch under `drop`.
   Loader(std::shared_ptr<const Dataset> dataset, LoaderConfig config, std::vector<int> mine);
   ~Loader();
 
-  // This rank's micro-batches of the next step. Error bad_input when an epoch holds less than one
-  // global batch under `drop`.
+  // This rank's micro-batches of the next step. An Error of a worker is thrown here, at its step;
+  // Error timeout when a worker takes too long.
   std::vector<MicroBatch> next();
-  DataCursor cursor() const;             // position after the batches that next() has returned
-  void seek(const DataCursor& cursor);   // drops what was prefetched
+  DataCursor cursor() const;  // position after the batches that next() has returned
+  // Drops what was prefetched. Error refused when the cursor cannot be one of this data.
+  void seek(const DataCursor& cursor);
 
  private:
   struct Impl;

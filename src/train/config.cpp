@@ -11,6 +11,7 @@
 #include "parallel/legality.h"
 #include "trace/writer.h"
 #include "train/config_fields.h"
+#include "train/sections.h"
 
 namespace shardproof {
 namespace {
@@ -120,14 +121,14 @@ class Checker {
   }
 
   void check_layout() const {
-    if (const std::string text = problem(gpt_shape(config_)); !text.empty()) {
+    if (const std::string text = problem(shape_of(config_)); !text.empty()) {
       fail({"model", "model.width", "model.heads", "model.sequence", "model.vocabulary",
             "numerics.tensor_pieces", "numerics.sequence_pieces"},
            text);
     }
     const Layout layout = read_layout();
     check_accumulation(layout);
-    const std::string text = problem(layout, gpt_shape(config_), config_.micro_batches());
+    const std::string text = problem(layout, shape_of(config_), config_.micro_batches());
     if (!text.empty()) fail({"run.layout"}, text);
   }
 
@@ -176,20 +177,6 @@ Json to_json_if(Config config, bool (*wanted)(const Field&)) {
 
 void check(const Config& config, const Origins& origins) {
   Checker(config, origins).run();
-}
-
-GptShape gpt_shape(const Config& config) {
-  GptShape shape;
-  shape.layers = config.model.layers;
-  shape.width = config.model.width;
-  shape.heads = config.model.heads;
-  shape.vocabulary = config.model.vocabulary;
-  shape.sequence = config.model.sequence;
-  shape.tensor_pieces = config.numerics.tensor_pieces;
-  shape.sequence_pieces = config.numerics.sequence_pieces;
-  shape.dropout = config.model.dropout;
-  shape.packed = config.data.packed;
-  return shape;
 }
 
 Json to_json(const Config& config) {

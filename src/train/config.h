@@ -1,11 +1,10 @@
 // config: one struct tree with defaults, a strict parser (TOML, or JSON with the same keys) and
 // check(). An unknown key, a wrong type or an impossible value is Error bad_input naming key, line
 // and what was expected. Only this file's parser and main read anything from outside.
-// The Case is everything but `run` and `checkpoint`; a Run adds them. Both print on one line: the keys
-// that are not at their defaults as a.b=c in struct order, the syntax of --set. A value with blanks,
-// quotes or brackets is written as a JSON string, so a line splits at blanks outside double quotes
-// and never holds a single quote.
-// Thread rule: values. Torch-free.
+// The Case is everything but `run` and `checkpoint`; a Run adds them. Both print on one line: the
+// keys that are not at their defaults as a.b=c in struct order, the syntax of --set. A value with
+// blanks, quotes or brackets is written as a JSON string, so a line splits at blanks outside double
+// quotes and never holds a single quote. Thread rule: values. Torch-free.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,6 @@
 #include <vector>
 
 #include "base/json.h"
-#include "model/gpt_shape.h"
 
 namespace shardproof {
 
@@ -32,34 +30,34 @@ struct ModelSection {
 struct DataSection {
   std::string kind = "synthetic";  // synthetic | text | tokens
   std::string path;
-  int samples = 4096;              // synthetic
-  double ignored = 0.1;            // synthetic: share of ignored targets
+  int samples = 4096;    // synthetic
+  double ignored = 0.1;  // synthetic: share of ignored targets
   bool packed = false;
-  int end_token = 0;               // packed token files: ends a document
-  std::string last = "drop";       // drop | short
+  int end_token = 0;          // packed token files: ends a document
+  std::string last = "drop";  // drop | short
   int workers = 0;
   bool operator==(const DataSection&) const = default;
 };
 
 struct TrainingSection {
   int steps = 20;
-  int global_batch = 16;           // samples a step
-  int micro_batch = 4;             // rows of a micro-batch; M = global_batch / micro_batch
-  int accumulation = 0;            // 0: follows from the layout; else must equal M / dp
-  double clip = 1.0;               // global norm; 0 is off
+  int global_batch = 16;  // samples a step
+  int micro_batch = 4;    // rows of a micro-batch; M = global_batch / micro_batch
+  int accumulation = 0;   // 0: follows from the layout; else must equal M / dp
+  double clip = 1.0;      // global norm; 0 is off
   int seed = 1;
   bool operator==(const TrainingSection&) const = default;
 };
 
 struct OptimizerSection {
-  double lr = 1e-2;
+  double lr = 2.5e-3;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0.1;
   std::vector<std::string> no_decay = {"*.bias", "*ln*", "pos.weight"};
   int warmup = 0;
-  int decay_steps = 0;             // cosine ends here; 0: constant
+  int decay_steps = 0;  // cosine ends here; 0: constant
   double final_ratio = 0.1;
   bool operator==(const OptimizerSection&) const = default;
 };
@@ -73,9 +71,9 @@ struct NumericsSection {
 };
 
 struct CheckpointSection {
-  std::string directory;           // empty: no checkpoints
-  int every = 0;                   // steps; 0: only where asked
-  bool last = true;                // also after the last step, when there is a directory
+  std::string directory;  // empty: no checkpoints
+  int every = 0;          // steps; 0: only where asked
+  bool last = true;       // also after the last step, when there is a directory
   bool operator==(const CheckpointSection&) const = default;
 };
 
@@ -118,9 +116,7 @@ void set_key(Config& config, std::string_view assignment, Origins* origins = nul
 // anything is opened or started.
 void check(const Config& config, const Origins& origins = {});
 
-GptShape gpt_shape(const Config& config);
-
-std::string to_toml(const Config& config);   // every key; parses back to the same config
+std::string to_toml(const Config& config);  // every key; parses back to the same config
 Json to_json(const Config& config);
 std::string case_line(const Config& config);  // without `run` and `checkpoint`
 std::string run_line(const Config& config);
