@@ -38,6 +38,14 @@ function(shardproof_read_marker file)
   set(marker_label "${_label}" PARENT_SCOPE)
 endfunction()
 
+# Fault tolerance (ULFM) has to be asked for, and Open MPI before 5 refuses the option.
+if(MPIEXEC_EXECUTABLE AND NOT DEFINED SHARDPROOF_MPIRUN_FLAGS)
+  execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE _version ERROR_QUIET)
+  if(_version MATCHES "Open MPI\\) ([0-9]+)" AND CMAKE_MATCH_1 GREATER_EQUAL 5)
+    set(SHARDPROOF_MPIRUN_FLAGS "--with-ft;ulfm")
+  endif()
+endif()
+
 # The command that starts `n` MPI ranks of a program, as root or not.
 function(shardproof_mpirun out n)
   set(${out} ${CMAKE_COMMAND} -E env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -218,7 +218,11 @@ std::unique_ptr<Communicator> MpiCommunicator::make_child(MPI_Comm comm, Group g
   auto child = std::make_unique<MpiCommunicator>(
       shared_, std::make_shared<MpiGroup>(group_->shared_process(), comm, std::move(group),
                                           descends ? group_ : nullptr));
-  child->run_inline(Call{}, child->group_->next_collective(), deadline, false);
+  try {
+    child->run_inline(Call{}, child->group_->next_collective(), deadline, false);
+  } catch (const Error& error) {  // revoked at once by a rank that is through: the child says so
+    if (error.kind() != ErrorKind::revoked) throw;
+  }
   return child;
 }
 

@@ -93,26 +93,27 @@ bool MpiGroup::poisoned() const {
 }
 
 void MpiGroup::fail(int code, const std::string& place) {
+  int error_class = code;
+  MPI_Error_class(code, &error_class);
+  if (error_class == MPI_ERR_TRUNCATE) {
+    poison();
+    throw Error(ErrorKind::mismatch, place, "a rank sent more than this rank expects");
+  }
+  if (means_revoked(code)) {
+    revoked_ = true;
+    check(place);
+  }
   // The library may report a broken connection before it knows who died.
   const Deadline grace = Deadline::after(milliseconds(ulfm_compiled() ? 500 : 0));
-  while (!means_revoked(code) && dead_ranks(comm_).empty() && !grace.expired()) {
+  while (dead_ranks(comm_).empty() && !grace.expired()) {
     int flag = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, revoke_tag, comm_, &flag, MPI_STATUS_IGNORE);
     std::this_thread::sleep_for(milliseconds(1));
   }
   check(place);
-  if (means_revoked(code)) {
-    revoked_ = true;
-    throw Error(ErrorKind::revoked, place, "the group was revoked");
-  }
   poison();
-  if (means_peer_died(code)) throw Error(ErrorKind::peer_died, place, error_text(code));
-  int error_class = code;
-  MPI_Error_class(code, &error_class);
-  if (error_class == MPI_ERR_TRUNCATE) {
-    throw Error(ErrorKind::mismatch, place, "a rank sent more than this rank expects");
-  }
-  throw Error(ErrorKind::environment, place, error_text(code));
+  throw Error(means_peer_died(code) ? ErrorKind::peer_died : ErrorKind::environment, place,
+              error_text(code));
 }
 
 void MpiGroup::count(std::uint64_t bytes_sent, Duration time_in_call) {

@@ -161,7 +161,7 @@ void MpiQueue::finish(Item& item, std::exception_ptr error) {
   }
   item.execution.reset();  // after a failure: nothing touches the buffers from here on
   --pending(*item.group, item.call.kind);
-  const Keep released = std::move(item.keep);  // destroyed without the lock
+  item.keep.reset();  // before anybody can see the end, and without the lock
   {
     const std::lock_guard lock(mutex_);
     item.error = std::move(error);
