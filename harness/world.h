@@ -1,12 +1,18 @@
 // world: the only composition root: Case + layout + backend -> communicators, storage, ranks, plan,
 // trainer. Everything below is handed its parts.
+// Guarantee: when a run function returns or throws, its ranks have ended and its trace is complete.
 #pragma once
 
 #include <atomic>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "checkpoint/storage.h"
+#include "comm/stack.h"
+#include "harness/launcher.h"
 #include "trace/reader.h"
 #include "trace/writer.h"
 #include "train/config.h"
@@ -17,19 +23,38 @@ namespace shardproof {
 struct RunRequest {
   Config config;
   TraceOptions trace;                     // directory empty: no trace
-  std::string metrics_directory;          // empty: none
+  std::string metrics_file;               // JSON lines of rank 0; empty: none
+  std::string metrics_directory;          // metrics.rank_00000.jsonl of every rank; empty: none
   std::optional<std::string> resume;      // checkpoint id; "" is the newest
-  std::function<void(const StepResult&, const StepMetrics&)> on_step;  // rank 0, its thread
+  std::function<void(const StepResult&, const StepMetrics&)> on_step;  // rank 0, after each step
+
+  // MPI ranks only.
+  Duration launch_deadline = std::chrono::hours(24 * 30);  // of the whole run
+  std::string program;                    // the command `shardproof`; empty: this executable is it
+
+  // Thread ranks only.
   const std::atomic<bool>* stop = nullptr;  // set: ends after the current step
+  std::shared_ptr<Storage> storage;         // of checkpoints; null: checkpoint.directory
+  std::optional<CommunicationDelay> delay;
+  std::function<std::unique_ptr<Hooks>(int rank)> hooks;
 };
 
-// Runs on thread ranks in this process. The trace (when asked for) is complete when this returns.
+// Runs on thread ranks in this process.
 void run_on_threads(const RunRequest& request);
-// Starts this program again as MPI ranks (the hidden verb `rank`) through the launcher.
-void run_on_mpi(const RunRequest& request);
-void run(const RunRequest& request);      // by config.run.backend
+// Starts this program again as MPI ranks (the hidden verb `rank`) through the launcher. A dead rank
+// is Error peer_died; a rank's own Error is thrown here; interrupted by Ctrl-C: returns false.
+bool run_on_mpi(const RunRequest& request);
+// The same, with the launcher's account instead of an Error.
+LaunchResult launch_run(const RunRequest& request);
+// By config.run.backend. False: ended early because it was asked to stop.
+bool run(const RunRequest& request);
 
-// The body of one MPI rank process; returns its exit code. `arguments`: the JSON file of a request.
-int rank_main(const std::string& request_file);
+// This process is one MPI rank (started by the launcher, or by the user's own mpirun or srun).
+void run_as_mpi_rank(const RunRequest& request, Hooks& hooks);
+
+// The body of a rank that the launcher started; returns its exit code. The file holds the request;
+// address and token are those of the control socket, `rank` what MPI's starter gave this process.
+int rank_main(const std::string& request_file, const std::string& control_address,
+              const std::string& control_token, int rank);
 
 }  // namespace shardproof

@@ -9,6 +9,9 @@
 namespace shardproof {
 
 void add_verbs(CLI::App& app, int& status);  // all of them, in the order of --help
+void add_train(CLI::App& app, int& status);
+void add_resume(CLI::App& app, int& status);
 void add_checkpoint(CLI::App& app, int& status);
+void add_rank(CLI::App& app, int& status);  // hidden: a rank that the launcher started
 
 }  // namespace shardproof

@@ -1,0 +1,22 @@
+// environment: the only place that reads environment variables: once, for the verbs.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace shardproof {
+
+using Environment = std::map<std::string, std::string>;
+
+Environment read_environment();
+
+// Where a parallel starter (mpirun, srun) put this process; nothing in a process that was started
+// alone or in a world of one.
+struct StartedAs {
+  int rank = 0;
+  int world = 1;
+};
+std::optional<StartedAs> started_as(const Environment& environment);
+
+}  // namespace shardproof

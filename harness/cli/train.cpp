@@ -1,0 +1,206 @@
+// train: the verbs `train`, `resume` and the hidden `rank` (a rank that the launcher started).
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "base/error.h"
+#include "checkpoint/load.h"
+#include "harness/cli/cli.h"
+#include "harness/cli/environment.h"
+#include "harness/cli/stop_signal.h"
+#include "harness/progress.h"
+#include "harness/world.h"
+#include "mesh/layout.h"
+
+namespace shardproof {
+namespace {
+
+struct TrainOptions {
+  std::string config_file;
+  std::vector<std::string> set;
+  std::string layout;
+  std::string backend;
+  std::string checkpoint;
+  std::string checkpoint_id;
+  std::string trace;
+  std::string metrics;
+  int steps = 0;
+  bool print_config = false;
+};
+
+void add_common(CLI::App& verb, TrainOptions& options) {
+  verb.add_option("--set", options.set, "Set any key of the config: training.steps=10")
+      ->type_name("KEY=VALUE");
+  verb.add_option("--backend", options.backend, "threads (of this process) or mpi (processes)");
+  verb.add_option("--trace", options.trace, "Write the public trace of the run into this folder");
+  verb.add_option("--metrics", options.metrics, "Write one JSON line a step into this file");
+  verb.add_flag("--print-config", options.print_config, "Print the resolved config and end");
+}
+
+void apply(const TrainOptions& options, Config& config) {
+  for (const std::string& assignment : options.set) set_key(config, assignment);
+  if (!options.layout.empty()) config.run.layout = parse_layout(options.layout).print();
+  if (!options.backend.empty()) config.run.backend = options.backend;
+  if (options.steps > 0) config.training.steps = options.steps;
+  if (!options.checkpoint.empty()) config.checkpoint.directory = options.checkpoint;
+}
+
+// --trace goes before the environment: it was typed for this run.
+TraceOptions trace_options(const TrainOptions& options, const Environment& environment) {
+  TraceOptions trace = TraceOptions::from_environment(environment);
+  if (!options.trace.empty()) {
+    trace.directory = options.trace;
+    trace.digest = true;
+  }
+  return trace;
+}
+
+void refuse_used_folder(const std::string& directory, int rank) {
+  const std::string file = fmt::format("{}/rank_{:05}.jsonl", directory, rank);
+  if (directory.empty() || !std::filesystem::exists(file)) return;
+  throw Error(ErrorKind::conflict, file, "holds a trace already; expected a fresh folder");
+}
+
+void save_config(const RunRequest& request) {
+  if (request.trace.directory.empty()) return;
+  std::filesystem::create_directories(request.trace.directory);
+  const std::string path = request.trace.directory + "/config.toml";
+  std::ofstream file(path);
+  file << to_toml(request.config) << std::flush;
+  if (!file) throw Error(ErrorKind::io, "write " + path, "the resolved config");
+}
+
+// Runs the request; the exit code: 0, or 130 when it was asked to stop.
+int run_request(RunRequest request, const Environment& environment, bool print_config) {
+  const auto started = started_as(environment);
+  if (started) request.config.run.backend = "mpi";
+  check(request.config);
+  if (print_config) {
+    fmt::print("{}", to_toml(request.config));
+    return 0;
+  }
+  const bool first = !started || started->rank == 0;
+  refuse_used_folder(request.trace.directory, started ? started->rank : 0);
+  std::unique_ptr<Progress> progress;
+  if (first) {
+    fmt::print("{}\n", to_toml(request.config));
+    std::fflush(stdout);
+    save_config(request);
+    progress = std::make_unique<Progress>(stdout, ::isatty(STDOUT_FILENO) != 0,
+                                          request.config.training.steps);
+    request.on_step = [&](const StepResult& result, const StepMetrics& metrics) {
+      progress->step(result, metrics);
+    };
+  }
+  bool complete = false;
+  if (!started && request.config.run.backend == "mpi") {
+    complete = run_on_mpi(request);  // the launcher has its own way with Ctrl-C
+  } else {
+    const StopSignal stop;
+    request.stop = &stop.flag();
+    Hooks none;
+    if (started) {
+      run_as_mpi_rank(request, none);
+    } else {
+      run_on_threads(request);
+    }
+    complete = !stop.flag();
+  }
+  if (progress) progress->finish();
+  return complete ? 0 : 130;
+}
+
+Config resolve(const TrainOptions& options) {
+  Config config = options.config_file.empty() ? Config() : load_config(options.config_file);
+  apply(options, config);
+  return config;
+}
+
+int train(const TrainOptions& options) {
+  const Environment environment = read_environment();
+  RunRequest request;
+  request.config = resolve(options);
+  request.trace = trace_options(options, environment);
+  request.metrics_file = options.metrics;
+  return run_request(std::move(request), environment, options.print_config);
+}
+
+// The config of a resumed run is the one its checkpoint carries.
+int resume(const TrainOptions& options) {
+  const Environment environment = read_environment();
+  const auto storage = posix_storage(options.checkpoint, false);
+  std::string id = options.checkpoint_id;
+  if (id.empty()) {
+    const auto ids = list_checkpoints(*storage);
+    if (ids.empty()) {
+      throw Error(ErrorKind::bad_input, options.checkpoint, "no checkpoint; expected at least one");
+    }
+    id = ids.back();
+  }
+  const Manifest manifest = read_manifest(*storage, id);
+  RunRequest request;
+  request.config = parse_config_json(manifest.facts.config.dump(), "config of checkpoint " + id);
+  apply(options, request.config);
+  request.resume = id;
+  request.trace = trace_options(options, environment);
+  request.metrics_file = options.metrics;
+  return run_request(std::move(request), environment, options.print_config);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, int& status) {
+  auto options = std::make_shared<TrainOptions>();
+  CLI::App* verb = app.add_subcommand("train", "Train a GPT on any legal layout");
+  verb->add_option("CONFIG", options->config_file, "TOML, or JSON with the same keys");
+  verb->add_option("--layout", options->layout, "dp4.zero1, or dp=4,zero=1");
+  verb->add_option("--checkpoint", options->checkpoint, "Save checkpoints into this folder");
+  verb->add_option("--steps", options->steps, "Optimizer steps in all (training.steps)")
+      ->check(CLI::PositiveNumber);
+  add_common(*verb, *options);
+  verb->footer(
+      "Examples:\n"
+      "  shardproof train\n"
+      "  shardproof train my.toml --layout dp2.zero1 --steps 100\n"
+      "  shardproof train --set data.kind=text --set data.path=book.txt --set "
+      "model.vocabulary=256\n"
+      "  shardproof train --backend mpi --checkpoint ckpt --set checkpoint.every=10\n"
+      "  mpirun -n 4 shardproof train --layout dp4.zero1\n"
+      "Ctrl-C ends after the current step with exit code 130.");
+  verb->callback([options, &status] { status = train(*options); });
+}
+
+void add_resume(CLI::App& app, int& status) {
+  auto options = std::make_shared<TrainOptions>();
+  CLI::App* verb = app.add_subcommand("resume", "Continue a run from its checkpoint");
+  verb->add_option("DIR", options->checkpoint, "Folder of checkpoints")->required();
+  verb->add_option("ID", options->checkpoint_id, "Checkpoint; the newest by default");
+  add_common(*verb, *options);
+  verb->footer(
+      "Examples:\n"
+      "  shardproof resume ckpt\n"
+      "  shardproof resume ckpt step-00000010 --trace out");
+  verb->callback([options, &status] { status = resume(*options); });
+}
+
+void add_rank(CLI::App& app, int& status) {
+  auto file = std::make_shared<std::string>();
+  CLI::App* verb = app.add_subcommand("rank", "A rank that the launcher started");
+  verb->group("");  // hidden
+  verb->add_option("REQUEST", *file)->required();
+  verb->callback([file, &status] {
+    const Environment environment = read_environment();
+    const auto value = [&](const char* name) {
+      const auto found = environment.find(name);
+      return found == environment.end() ? std::string() : found->second;
+    };
+    const auto started = started_as(environment);
+    status = rank_main(*file, value("SHARDPROOF_CONTROL"), value("SHARDPROOF_CONTROL_TOKEN"),
+                       started ? started->rank : 0);
+  });
+}
+
+}  // namespace shardproof

@@ -1,0 +1,228 @@
+#include "harness/rank_run.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "mesh/mesh.h"
+#include "parallel/agreement.h"
+#include "parallel/data_parallel.h"
+#include "train/memory_ledger.h"
+#include "train/sections.h"
+
+namespace shardproof {
+namespace {
+
+std::string rank_file(const std::string& directory, const char* stem, int rank,
+                      const char* ending) {
+  return fmt::format("{}/{}rank_{:05}.{}", directory, stem, rank, ending);
+}
+
+std::string metrics_path(const RunRequest& request, int rank) {
+  if (!request.metrics_directory.empty()) {
+    std::filesystem::create_directories(request.metrics_directory);
+    return rank_file(request.metrics_directory, "metrics.", rank, "jsonl");
+  }
+  return rank == 0 ? request.metrics_file : "";
+}
+
+bool wants_metrics(const RunRequest& request) {
+  return !request.metrics_file.empty() || !request.metrics_directory.empty();
+}
+
+TraceOptions trace_options(const RunRequest& request) {
+  TraceOptions options = request.trace;
+  if (!request.config.run.fault.empty()) {
+    options.fault = parse_trace_fault(request.config.run.fault);
+  }
+  return options;
+}
+
+std::string parameters_digest(Plan& plan) {
+  Sha256 hash;
+  for (const StateShard& shard : plan.shards("param", true)) {
+    hash.update(shard.data, static_cast<std::size_t>(shard.range.size()) * sizeof(float));
+  }
+  return hash.finish().hex();
+}
+
+// What a rank's program, config and data are, before anything is built on them.
+std::vector<Fact> facts_before(const RunRequest& request, const Dataset& dataset, int world) {
+  return {{"config", config_digest(request.config)},
+          {"layout", request.config.run.layout},
+          {"world size", std::to_string(world)},
+          {"data", dataset.digest().hex()},
+          {"tokenizer", dataset.tokenizer_digest().hex()},
+          {"program", program().code},
+          {"kernels", program().kernels},
+          {"checkpoint to resume", request.resume.value_or("none")}};
+}
+
+class RankRun {
+ public:
+  RankRun(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
+          std::unique_ptr<Communicator> backend, Hooks& hooks)
+      : request_(request),
+        config_(request.config),
+        recorder_(std::make_shared<FlightRecorder>(backend->rank())),
+        comm_(wrap(std::move(backend), {recorder_, request.delay})),
+        dataset_(std::move(dataset)),
+        trace_(trace_options(request), comm_->rank(), comm_->size()),
+        metrics_(metrics_path(request, comm_->rank())),
+        hooks_(hooks) {}
+
+  void run() {
+    at::set_num_threads(1);
+    const at::AutoDispatchBelowADInplaceOrView no_autograd;
+    MemoryLedger ledger;
+    std::optional<MemoryLedger::Install> installed;
+    const bool watch_memory = trace_.enabled() || wants_metrics(request_);
+    if (watch_memory) installed.emplace(ledger);
+    try {
+      train(watch_memory ? &ledger : nullptr);
+    } catch (...) {
+      dump_flight();
+      throw;
+    }
+  }
+
+ private:
+  void train(MemoryLedger* ledger) {
+    agree_on(*comm_, facts_before(request_, *dataset_, comm_->size()));
+    Mesh mesh(*comm_, parse_layout(config_.run.layout));
+    const auto plan =
+        make_data_parallel(mesh, {shape_of(config_), config_.micro_batches(), mesh.layout().zero,
+                                  static_cast<std::uint64_t>(config_.training.seed)});
+    Loader loader(dataset_, loader_of(config_), plan->micro_batches());
+    const auto storage = open_storage();
+    const auto checkpointer = storage ? make_checkpointer(*storage, *comm_) : nullptr;
+    Trainer trainer({config_, *plan, loader, *dataset_, program(), trace_, metrics_, hooks_,
+                     checkpointer.get(), ledger, peak_flops(), request_.stop});
+    trace_.run(run_facts(mesh));
+    if (request_.resume) trainer.resume(*request_.resume);
+    agree_on(*comm_, {{"parameters", parameters_digest(*plan)},
+                      {"next step", std::to_string(trainer.next_step())}});
+    trainer.trace_start();
+    trace_calls(trainer.next_step() - 1, "start");
+    steps(trainer);
+    trace_.end(trainer.next_step());
+  }
+
+  void steps(Trainer& trainer) {
+    bool stop = false;
+    bool saved = false;
+    while (trainer.next_step() < config_.training.steps && !stop) {
+      const StepResult result = trainer.step();
+      trace_calls(result.step, "step");
+      if (comm_->rank() == 0 && request_.on_step) request_.on_step(result, metrics_.last());
+      stop = result.stop;
+      const int every = config_.checkpoint.every;
+      saved = every > 0 && trainer.next_step() % every == 0;
+      if (saved) save(trainer);
+    }
+    if (config_.checkpoint.last && !saved) save(trainer);
+  }
+
+  void save(Trainer& trainer) {
+    if (!has_checkpoints()) return;
+    trainer.save();
+    trace_calls(trainer.next_step() - 1, "save");
+  }
+
+  bool has_checkpoints() const {
+    return request_.storage != nullptr || !config_.checkpoint.directory.empty();
+  }
+
+  std::shared_ptr<Storage> open_storage() const {
+    if (request_.storage) return request_.storage;
+    if (config_.checkpoint.directory.empty()) return nullptr;
+    return posix_storage(config_.checkpoint.directory, !request_.resume);
+  }
+
+  // All ranks measure at once, so that the sum is what the machine gives to all of them together.
+  double peak_flops() {
+    if (!wants_metrics(request_)) return 0;
+    barrier(*comm_);
+    double sum = 0;
+    for (const auto& text : all_gather_text(*comm_, bits_hex(measure_peak_flops()))) {
+      sum += from_bits_hex(text);
+    }
+    return sum;
+  }
+
+  Json run_facts(const Mesh& mesh) const {
+    Json coords = Json::object();
+    for (int i = 0; i < axis_count; ++i) {
+      const auto axis = static_cast<Axis>(i);
+      coords[std::string(short_name(axis))] = mesh.at().at(axis);
+    }
+    return Json{{"coords", coords},
+                {"code", program().code},
+                {"versions", program().versions},
+                {"kernels", program().kernels},
+                {"config_digest", config_digest(config_)},
+                {"config", to_json(config_)},
+                {"layout", mesh.layout().print()},
+                {"backend", config_.run.backend},
+                {"seeds", Json{{"training", config_.training.seed}}},
+                {"data_digest", dataset_->digest().hex()},
+                {"tokenizer", dataset_->tokenizer()},
+                {"tokenizer_digest", dataset_->tokenizer_digest().hex()},
+                {"resumed", request_.resume ? Json(*request_.resume) : Json(nullptr)}};
+  }
+
+  void trace_calls(std::int64_t step, const char* part) {
+    const auto counts = recorder_->take_counts();
+    if (!trace_.enabled()) return;
+    for (const auto& [key, count] : counts) {
+      const auto& [group, kind, dtype] = key;
+      trace_.event(Json{{"kind", "comm"},
+                        {"step", step},
+                        {"part", part},
+                        {"group", group},
+                        {"op", std::string(name(kind))},
+                        {"dtype", std::string(name(dtype))},
+                        {"count", count.elements},
+                        {"n", count.calls}});
+    }
+  }
+
+  void dump_flight() const {
+    if (!trace_.enabled()) return;
+    std::ofstream(rank_file(request_.trace.directory, "flight.", comm_->rank(), "json"))
+        << recorder_->dump() << '\n';
+  }
+
+  const RunRequest& request_;
+  const Config& config_;
+  const std::shared_ptr<FlightRecorder> recorder_;
+  const std::unique_ptr<Communicator> comm_;
+  const std::shared_ptr<const Dataset> dataset_;
+  TraceWriter trace_;
+  Metrics metrics_;
+  Hooks& hooks_;
+};
+
+}  // namespace
+
+void run_rank(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
+              std::unique_ptr<Communicator> backend, Hooks& hooks) {
+  RankRun(request, std::move(dataset), std::move(backend), hooks).run();
+}
+
+std::shared_ptr<const Dataset> prepare(const RunRequest& request) {
+  check(request.config);
+  use_numerics(request.config.numerics.portable);
+  if (!request.trace.directory.empty()) {
+    std::filesystem::create_directories(request.trace.directory);
+  }
+  return open_dataset(dataset_of(request.config), request.config.model.sequence,
+                      request.config.model.vocabulary,
+                      static_cast<std::uint64_t>(request.config.training.seed));
+}
+
+}  // namespace shardproof

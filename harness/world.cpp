@@ -1,0 +1,61 @@
+#include "harness/world.h"
+
+#include <fmt/format.h>
+
+#include "comm/mpi_communicator.h"
+#include "comm/thread_communicator.h"
+#include "harness/rank_pool.h"
+#include "harness/rank_run.h"
+#include "mesh/layout.h"
+
+namespace shardproof {
+namespace {
+
+Duration wait_limit(const Config& config) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(config.run.deadline));
+}
+
+// A signal ends the whole process, so it cannot end one thread rank.
+void check_fault(const RunRequest& request) {
+  std::optional<TraceFault> fault = request.trace.fault;
+  if (!request.config.run.fault.empty()) fault = parse_trace_fault(request.config.run.fault);
+  if (fault && fault->kind != TraceFault::Kind::delay) {
+    throw Error(ErrorKind::bad_input, "run.fault",
+                "a thread rank cannot be killed or stopped alone; expected run.backend=mpi");
+  }
+}
+
+}  // namespace
+
+void run_on_threads(const RunRequest& request) {
+  check_fault(request);
+  const auto dataset = prepare(request);
+  ThreadWorld world(parse_layout(request.config.run.layout).world(), wait_limit(request.config));
+  const auto body = [&](int rank) {
+    Hooks none;
+    const auto hooks = request.hooks ? request.hooks(rank) : nullptr;
+    run_rank(request, dataset, world.communicator(rank), hooks ? *hooks : none);
+  };
+  run_ranks(world.size(), body, [&] { world.revoke_all(); });
+}
+
+void run_as_mpi_rank(const RunRequest& request, Hooks& hooks) {
+  const auto dataset = prepare(request);
+  MpiWorld world(wait_limit(request.config));
+  auto comm = world.communicator();
+  const Layout layout = parse_layout(request.config.run.layout);
+  if (comm->size() != layout.world()) {
+    throw Error(ErrorKind::bad_input, "run.layout",
+                fmt::format("{} needs {} ranks; MPI started {}", layout.print(), layout.world(),
+                            comm->size()));
+  }
+  run_rank(request, dataset, std::move(comm), hooks);
+}
+
+bool run(const RunRequest& request) {
+  if (request.config.run.backend == "mpi") return run_on_mpi(request);
+  run_on_threads(request);
+  return request.stop == nullptr || !request.stop->load();
+}
+
+}  // namespace shardproof

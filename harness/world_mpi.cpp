@@ -1,0 +1,142 @@
+// world_mpi: runs on MPI processes: the launcher's side and the body of a rank process.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "harness/control.h"
+#include "harness/request_file.h"
+#include "harness/world.h"
+#include "mesh/layout.h"
+
+namespace shardproof {
+namespace {
+
+// The request where rank processes find it; gone with this object.
+class RequestFile {
+ public:
+  explicit RequestFile(const RunRequest& request)
+      : path_((std::filesystem::temp_directory_path() / "shardproof-run-XXXXXX").string()) {
+    const int fd = mkstemp(path_.data());
+    if (fd < 0) throw Error(ErrorKind::io, "create " + path_, "the request of a run");
+    ::close(fd);
+    std::ofstream file(path_);
+    file << request_to_json(request).dump() << std::flush;
+    if (!file) throw Error(ErrorKind::io, "write " + path_, "the request of a run");
+  }
+  ~RequestFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  RequestFile(const RequestFile&) = delete;
+  RequestFile& operator=(const RequestFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// Tells the launcher where this rank is, so that a death can be named by its place.
+class ControlHooks : public Hooks {
+ public:
+  explicit ControlHooks(ControlClient& control) : control_(control) {}
+  void phase(std::int64_t step, Phase phase, Plan&) override {
+    control_.at(step, std::string(name(phase)));
+  }
+
+ private:
+  ControlClient& control_;
+};
+
+// Errors that follow from the failure of another rank.
+bool is_consequence(const Error& error) {
+  return error.kind() == ErrorKind::peer_died || error.kind() == ErrorKind::revoked ||
+         error.kind() == ErrorKind::timeout;
+}
+
+Error failure_of(const LaunchResult& result) {
+  if (result.first_death) {
+    const Death& death = *result.first_death;
+    return Error(
+        ErrorKind::peer_died, death.place.empty() ? "before the first step" : death.place,
+        fmt::format("rank {} died; noticed after {:.2f} s", death.rank, death.noticed_seconds),
+        death.rank);
+  }
+  std::optional<Error> consequence;
+  for (const RankEnd& rank : result.ranks) {
+    if (rank.error.empty()) continue;
+    Error error = error_from_text(rank.error);
+    if (!is_consequence(error)) return error;
+    if (!consequence) consequence = std::move(error);
+  }
+  if (consequence) return *consequence;
+  if (result.timed_out) return Error(ErrorKind::timeout, "MPI run", "not done before its deadline");
+  for (std::size_t r = 0; r < result.ranks.size(); ++r) {
+    if (result.ranks[r].exit_code == 0) continue;
+    return Error(ErrorKind::environment, fmt::format("rank {}", r),
+                 "ended without saying why; expected exit code 0", static_cast<int>(r));
+  }
+  return Error(ErrorKind::environment, "MPI run", "failed without a rank that says why");
+}
+
+}  // namespace
+
+LaunchResult launch_run(const RunRequest& request) {
+  check(request.config);
+  if (request.hooks || request.storage || request.delay) {
+    throw Error(ErrorKind::bad_input, "MPI run", "hooks, storage and delay are for thread ranks");
+  }
+  if (!request.trace.directory.empty()) {
+    std::filesystem::create_directories(request.trace.directory);
+  }
+  const RequestFile file(request);
+  LaunchRequest launch_request;
+  launch_request.ranks = parse_layout(request.config.run.layout).world();
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  launch_request.command = {request.program.empty() ? self : request.program, "rank", file.path()};
+  launch_request.deadline = request.launch_deadline;
+  launch_request.trace_directory = request.trace.directory;
+  launch_request.on_output = [&request](int rank, const std::string& line) {
+    if (rank == 0 && request.on_step) {
+      if (const auto step = parse_step_line(line)) {
+        request.on_step(step->first, step->second);
+        return;
+      }
+    }
+    fmt::print("[{}] {}\n", rank, line);
+    std::fflush(stdout);
+  };
+  return launch(launch_request);
+}
+
+bool run_on_mpi(const RunRequest& request) {
+  const LaunchResult result = launch_run(request);
+  if (result.interrupted) return false;
+  if (!result.ok()) throw failure_of(result);
+  return true;
+}
+
+int rank_main(const std::string& request_file, const std::string& control_address,
+              const std::string& control_token, int rank) {
+  ControlClient control(control_address, control_token, rank);
+  int code = 0;
+  try {
+    std::ostringstream text;
+    text << std::ifstream(request_file).rdbuf();
+    const RunRequest request =
+        request_from_json(parse_json(text.str(), request_file), request_file);
+    ControlHooks hooks(control);
+    run_as_mpi_rank(request, hooks);
+  } catch (const Error& error) {
+    control.error(error_to_text(error));
+    code = exit_code(error.kind());
+  }
+  control.done(code);
+  return code;
+}
+
+}  // namespace shardproof
