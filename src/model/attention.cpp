@@ -1,3 +1,4 @@
+// Blocks through the CPU flash attention kernel, and their merging.
 #include "model/attention.h"
 
 #include <ATen/Dispatch.h>

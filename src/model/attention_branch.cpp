@@ -1,3 +1,4 @@
+// The products of the attention branch: q, k, v, blocks, projection.
 #include <fmt/format.h>
 
 #include "model/branch.h"

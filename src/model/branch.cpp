@@ -1,3 +1,4 @@
+// What attention and MLP branches share: norm, gather, sum, residual.
 #include "model/branch.h"
 
 #include "base/check.h"

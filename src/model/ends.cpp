@@ -1,3 +1,4 @@
+// Embedding and head.
 #include "model/ends.h"
 
 #include "model/branch.h"

@@ -1,3 +1,4 @@
+// The model composed: enter, blocks, leave; micro-batches in flight.
 #include "model/gpt.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>

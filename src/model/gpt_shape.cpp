@@ -1,3 +1,4 @@
+// The shape: legality, pieces, initial values.
 #include "model/gpt_shape.h"
 
 #include <fmt/format.h>

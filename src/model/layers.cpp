@@ -1,3 +1,4 @@
+// Thin functions over ATen that check what their bits rest on: contiguous operands.
 #include "model/layers.h"
 
 #include <ATen/ops/addmm.h>

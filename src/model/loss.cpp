@@ -1,3 +1,4 @@
+// Cross entropy over a cut vocabulary.
 #include "model/loss.h"
 
 #include <ATen/Dispatch.h>

@@ -1,3 +1,4 @@
+// The products of the MLP branch: up, GELU, down.
 #include <fmt/format.h>
 
 #include "model/branch.h"

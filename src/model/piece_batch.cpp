@@ -1,3 +1,4 @@
+// Cutting and checking a micro-batch.
 #include "model/piece_batch.h"
 
 #include <fmt/format.h>

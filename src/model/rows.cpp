@@ -1,3 +1,4 @@
+// Loops over rows; the order of every addition is the order of the loop.
 #include "model/rows.h"
 
 #include <ATen/Dispatch.h>

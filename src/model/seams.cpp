@@ -1,3 +1,4 @@
+// The lone rank: every seam is a local ordered sum, or nothing.
 #include "model/seams.h"
 
 #include <ATen/Dispatch.h>

@@ -1,3 +1,4 @@
+// The update loop, and decay by name.
 #include "optim/adamw.h"
 
 #include <cmath>

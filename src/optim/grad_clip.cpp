@@ -1,3 +1,4 @@
+// Squared norms by block, and the clip factor.
 #include "optim/grad_clip.h"
 
 #include <algorithm>

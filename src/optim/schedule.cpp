@@ -1,3 +1,4 @@
+// The learning rate of a step.
 #include "optim/schedule.h"
 
 #include <cmath>
