@@ -1,0 +1,331 @@
+// ctest: invariant timeout=300
+// The trainer over real parts on thread ranks: a small model, few steps (also under sanitizers).
+#include "train/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+
+#include "base/error.h"
+#include "checkpoint/storage.h"
+#include "parallel/data_parallel.h"
+#include "parallel/thread_ranks.h"
+#include "trace/reader.h"
+#include "train/sections.h"
+
+namespace shardproof {
+namespace {
+
+Config small(int ranks, int zero, int steps = 3) {
+  Config config;
+  config.model.layers = 1;
+  config.model.width = 16;
+  config.model.heads = 2;
+  config.model.vocabulary = 32;
+  config.model.sequence = 8;
+  config.data.samples = 64;
+  config.training.steps = steps;
+  config.training.global_batch = 8;
+  config.training.micro_batch = 2;
+  config.run.layout = "dp" + std::to_string(ranks) + ".zero" + std::to_string(zero);
+  return config;
+}
+
+// The synthetic corpus with the targets of some samples taken away.
+class Muted : public Dataset {
+ public:
+  Muted(std::shared_ptr<const Dataset> inner, std::set<std::int64_t> muted)
+      : inner_(std::move(inner)), muted_(std::move(muted)) {}
+  std::int64_t size() const override { return inner_->size(); }
+  int vocabulary() const override { return inner_->vocabulary(); }
+  bool packed() const override { return inner_->packed(); }
+  void sample(std::int64_t id, const SampleView& out) const override {
+    inner_->sample(id, out);
+    if (!muted_.contains(id)) return;
+    std::fill(out.targets.begin(), out.targets.end(), MicroBatch::ignored);
+  }
+  Digest digest() const override { return inner_->digest(); }
+  std::string tokenizer() const override { return inner_->tokenizer(); }
+
+ private:
+  std::shared_ptr<const Dataset> inner_;
+  std::set<std::int64_t> muted_;
+};
+
+std::shared_ptr<const Dataset> corpus(const Config& config) {
+  return open_dataset(dataset_of(config), config.model.sequence, config.model.vocabulary,
+                      static_cast<std::uint64_t>(config.training.seed));
+}
+
+struct Job {
+  explicit Job(Config given) : config(std::move(given)) {}
+  Config config;
+  std::shared_ptr<const Dataset> dataset;  // null: the corpus of the config
+  std::shared_ptr<Storage> storage;
+  int save_after = -1;  // steps
+  bool resume = false;
+  TraceOptions trace;
+  Hooks* hooks = nullptr;
+};
+
+struct Ran {
+  std::vector<StepResult> steps;
+  std::string state;  // SHA-256 over parameters and moments of rank 0's replica and all shares
+};
+
+void expect_same_bits(const Ran& a, const Ran& b) {
+  ASSERT_EQ(a.steps.size(), b.steps.size());
+  for (std::size_t i = 0; i < a.steps.size(); ++i) {
+    EXPECT_EQ(std::bit_cast<std::uint64_t>(a.steps[i].loss),
+              std::bit_cast<std::uint64_t>(b.steps[i].loss));
+    EXPECT_EQ(std::bit_cast<std::uint64_t>(a.steps[i].grad_norm),
+              std::bit_cast<std::uint64_t>(b.steps[i].grad_norm));
+    EXPECT_EQ(a.steps[i].step, b.steps[i].step);
+    EXPECT_EQ(a.steps[i].tokens, b.steps[i].tokens);
+  }
+  EXPECT_EQ(a.state, b.state);
+}
+
+// The whole state by global element: shares of all ranks laid into one arena per kind.
+class State {
+ public:
+  void add(Plan& plan) {
+    const std::lock_guard lock(mutex_);
+    for (const char* kind : {"param", "master", "exp_avg", "exp_avg_sq"}) {
+      auto& all = kinds_[kind];
+      all.resize(static_cast<std::size_t>(plan.table().elements()));
+      for (const StateShard& shard : plan.shards(kind, false)) {
+        const auto* from = static_cast<const float*>(shard.data);
+        const std::int64_t at = plan.table().range(shard.piece_index).lo + shard.range.lo;
+        std::copy(from, from + shard.range.size(), all.begin() + at);
+      }
+    }
+  }
+  std::string digest() const {
+    Sha256 hash;
+    for (const auto& [kind, all] : kinds_) hash.update(all.data(), all.size() * sizeof(float));
+    return hash.finish().hex();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::vector<float>> kinds_;
+};
+
+Ran train(const Job& job) {
+  const Config& config = job.config;
+  const Layout layout = parse_layout(config.run.layout);
+  const auto dataset = job.dataset ? job.dataset : corpus(config);
+  Ran ran;
+  State state;
+  on_thread_ranks(layout.world(), [&](Communicator& comm) {
+    MemoryLedger ledger;
+    const MemoryLedger::Install installed(ledger);
+    Mesh mesh(comm, layout);
+    const auto plan =
+        make_data_parallel(mesh, {shape_of(config), config.micro_batches(), layout.zero,
+                                  static_cast<std::uint64_t>(config.training.seed)});
+    Loader loader(dataset, loader_of(config), plan->micro_batches());
+    const auto checkpoints = job.storage ? make_checkpointer(*job.storage, comm) : nullptr;
+    TraceWriter trace(job.trace, comm.rank(), comm.size());
+    Metrics metrics("");
+    Hooks none;
+    Trainer trainer({config, *plan, loader, *dataset, program(), trace, metrics,
+                     job.hooks ? *job.hooks : none, checkpoints.get(), &ledger});
+    trace.run(Json::object());
+    if (job.resume) trainer.resume("");
+    trainer.trace_start();
+    while (trainer.next_step() < config.training.steps) {
+      const StepResult result = trainer.step();
+      if (comm.rank() == 0) ran.steps.push_back(result);
+      if (trainer.next_step() == job.save_after) trainer.save();
+    }
+    trace.end(trainer.next_step());
+    state.add(*plan);
+  });
+  ran.state = state.digest();
+  return ran;
+}
+
+TEST(Trainer, ThreeStepsAreTheSameBitsOnOneAndTwoRanks) {
+  const Ran one = train(Job(small(1, 0)));
+  ASSERT_EQ(one.steps.size(), 3u);
+  for (const StepResult& step : one.steps) {
+    EXPECT_TRUE(std::isfinite(step.loss));
+    EXPECT_GT(step.grad_norm, 0);
+    EXPECT_GT(step.tokens, 0);
+  }
+  EXPECT_NE(one.steps[0].loss, one.steps[1].loss);
+  expect_same_bits(train(Job(small(2, 1))), one);
+  expect_same_bits(train(Job(small(2, 0))), one);
+}
+
+TEST(Trainer, FirstLossIsThatOfAnUntrainedModel) {
+  const Ran ran = train(Job(small(1, 0, 1)));
+  EXPECT_NEAR(ran.steps[0].loss, std::log(32.0), 0.15);
+}
+
+TEST(Trainer, AGlobalBatchWithoutAValidTokenIsAnError) {
+  Job job(small(2, 1));
+  std::set<std::int64_t> all;
+  for (std::int64_t id = 0; id < 64; ++id) all.insert(id);
+  job.dataset = std::make_shared<Muted>(corpus(job.config), all);
+  try {
+    train(job);
+    FAIL() << "trained without a token";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::numeric);
+    EXPECT_EQ(error.place(), "step 0");
+    EXPECT_NE(error.detail().find("no valid token"), std::string::npos);
+  }
+}
+
+TEST(Trainer, ARankWithoutAValidTokenIsOrdinary) {
+  // The second half of step 0's global batch: all of rank 1's rows on two ranks.
+  const auto order = epoch_order(64, 1, 0);
+  const std::set<std::int64_t> muted(order.begin() + 4, order.begin() + 8);
+  Job two(small(2, 1));
+  two.dataset = std::make_shared<Muted>(corpus(two.config), muted);
+  Job one(small(1, 0));
+  one.dataset = two.dataset;
+  const Ran expected = train(one);
+  EXPECT_TRUE(std::isfinite(expected.steps[0].loss));
+  EXPECT_LT(expected.steps[0].tokens, 33);  // of 64
+  expect_same_bits(train(two), expected);
+}
+
+TEST(Trainer, ResumedRunEndsWithTheBitsOfTheUncutRun) {
+  for (const int zero : {0, 1}) {
+    Job uncut(small(2, zero, 5));
+    uncut.storage = memory_storage();
+    uncut.save_after = 2;
+    const Ran whole = train(uncut);
+    Job resumed = uncut;
+    resumed.save_after = -1;
+    resumed.resume = true;
+    Ran rest = train(resumed);
+    ASSERT_EQ(rest.steps.size(), 3u);
+    EXPECT_EQ(rest.steps.front().step, 2);
+    rest.steps.insert(rest.steps.begin(), whole.steps.begin(), whole.steps.begin() + 2);
+    expect_same_bits(rest, whole);
+  }
+}
+
+// Puts a NaN into a parameter as step 1 begins.
+class Poison : public Hooks {
+ public:
+  void phase(std::int64_t step, Phase phase, Plan& plan) override {
+    if (step != 1 || phase != Phase::forward) return;
+    static_cast<float*>(plan.shards("param", true).front().data)[0] = std::nanf("");
+  }
+};
+
+TEST(Trainer, ANotANumberEndsTheRunAtItsStep) {
+  Poison poison;
+  Job job(small(2, 1));
+  job.hooks = &poison;
+  try {
+    train(job);
+    FAIL() << "trained on a NaN";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::numeric);
+    EXPECT_EQ(error.place(), "step 1");
+  }
+}
+
+class Phases : public Hooks {
+ public:
+  void phase(std::int64_t step, Phase phase, Plan&) override {
+    seen.push_back(std::to_string(step) + ":" + std::string(name(phase)));
+  }
+  std::vector<std::string> seen;
+};
+
+TEST(Trainer, EntersEachPhaseOnceAStep) {
+  Phases phases;
+  Job job(small(1, 0, 2));
+  job.hooks = &phases;
+  job.storage = memory_storage();
+  job.save_after = 1;
+  train(job);
+  const std::vector<std::string> expected{"0:forward",   "0:backward", "0:reduced",  "0:clipped",
+                                          "0:optimizer", "0:save",     "1:forward",  "1:backward",
+                                          "1:reduced",   "1:clipped",  "1:optimizer"};
+  EXPECT_EQ(phases.seen, expected);
+}
+
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "trainer-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST(Trainer, WritesTheWholeStepIntoTheTrace) {
+  const Folder folder;
+  Job job(small(2, 1, 2));
+  job.trace.directory = folder.path();
+  job.trace.digest = true;
+  const Ran ran = train(job);
+  const Trace trace = read_trace(folder.path());
+  ASSERT_EQ(trace.ranks.size(), 2u);
+  std::set<std::int64_t> samples;
+  std::int64_t tokens = 0;
+  for (const RankTrace& rank : trace.ranks) {
+    EXPECT_EQ(rank.ended, 2);
+    ASSERT_EQ(rank.steps.size(), 2u);
+    const StepRecord& first = rank.steps[0];
+    EXPECT_EQ(first.loss, ran.steps[0].loss);
+    EXPECT_EQ(first.grad_norm, ran.steps[0].grad_norm);
+    EXPECT_EQ(first.lr, ran.steps[0].lr);
+    EXPECT_EQ(first.extra.at("tokens_global"), ran.steps[0].tokens);
+    EXPECT_EQ(from_bits_hex(first.extra.at("clip_factor_bits").get<std::string>()),
+              std::min(1.0, 1.0 / (first.grad_norm + 1e-6)));
+    tokens += first.tokens;
+    samples.insert(first.samples.begin(), first.samples.end());
+
+    std::map<std::pair<std::int64_t, std::string>, std::int64_t> elements;
+    std::set<std::string> names;
+    for (const TensorRecord& tensor : rank.tensors) {
+      EXPECT_TRUE(tensor.place.is_run);
+      EXPECT_FALSE(tensor.blocks.empty());
+      elements[{tensor.step, tensor.what}] += tensor.place.range.size();
+      names.insert(tensor.place.name);
+    }
+    const std::int64_t all = PieceTable(gpt_pieces(shape_of(job.config))).elements();
+    const std::int64_t share =
+        PieceTable(gpt_pieces(shape_of(job.config))).share(2, rank.rank).size();
+    EXPECT_EQ((elements[{-1, "param"}]), all);
+    EXPECT_EQ((elements[{0, "param"}]), all);
+    EXPECT_EQ((elements[{0, "grad"}]), share);
+    EXPECT_EQ((elements[{1, "moment"}]), 3 * share);
+    EXPECT_EQ((elements[{-1, "moment"}]), 0);
+
+    int memory = 0;
+    for (const Json& line : rank.others) {
+      if (line.at("kind") != "memory") continue;
+      ++memory;
+      EXPECT_EQ(line.at("bytes").at("optimizer"), 12 * share);
+      EXPECT_EQ(line.at("bytes").at("optimizer_exact"), 12 * all / 2);
+      EXPECT_EQ(line.at("live").at("parameters"), 4 * all);
+      EXPECT_EQ(line.at("live").at("optimizer"), 12 * share);
+      EXPECT_GT(line.at("peak").at("activations").get<std::int64_t>(), 0);
+    }
+    EXPECT_EQ(memory, 2);
+  }
+  EXPECT_EQ(tokens, ran.steps[0].tokens);
+  EXPECT_EQ(samples.size(), 8u);
+}
+
+}  // namespace
+}  // namespace shardproof
