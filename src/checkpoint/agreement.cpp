@@ -38,7 +38,7 @@ std::vector<std::string> agreed(Communicator& comm, const std::function<std::str
   if (failures > 0) {
     const Json json = parse_json(first, "a rank's error");
     std::string detail = json.at(3).get<std::string>();
-    if (failures > 1) detail += fmt::format("; {} more ranks failed", failures - 1);
+    if (failures > 1) detail += fmt::format(" (the first of {} ranks that failed)", failures);
     throw AgreedError(static_cast<ErrorKind>(json.at(0).get<int>()), json.at(2).get<std::string>(),
                       detail, json.at(1).get<int>());
   }

@@ -59,7 +59,7 @@ class MemoryStorage : public Storage {
   void sync_directory(const std::string& path) override {
     check_storage_path(path, true);
     const std::scoped_lock lock(mutex_);
-    require_directory("sync directory", path);
+    require_directory("sync directory", path, path);
   }
 
   void link(const std::string& from, const std::string& to) override {
@@ -104,7 +104,7 @@ class MemoryStorage : public Storage {
   std::vector<std::string> list(const std::string& path) override {
     check_storage_path(path, true);
     const std::scoped_lock lock(mutex_);
-    require_directory("list", path);
+    require_directory("list", path, path);
     const auto names = children(path);
     return {names.begin(), names.end()};
   }
@@ -131,15 +131,17 @@ class MemoryStorage : public Storage {
   bool taken(const std::string& path) const {
     return files_.contains(path) || directories_.contains(path);
   }
-  void require_directory(const char* operation, const std::string& path) const {
-    if (files_.contains(path)) fail(operation, path, "Not a directory");
+  // `path` must be a directory; `named` is what the message is about.
+  void require_directory(const char* operation, const std::string& path,
+                         const std::string& named) const {
+    if (files_.contains(path)) fail(operation, named, "Not a directory");
     if (!path.empty() && !directories_.contains(path)) {
-      fail(operation, path, "No such file or directory");
+      fail(operation, named, "No such file or directory");
     }
   }
   void require_parent(const char* operation, const std::string& path) const {
     const std::size_t slash = path.rfind('/');
-    if (slash != std::string::npos) require_directory(operation, path.substr(0, slash));
+    if (slash != std::string::npos) require_directory(operation, path.substr(0, slash), path);
   }
   std::shared_ptr<Content> find(const char* operation, const std::string& path) const {
     if (directories_.contains(path)) fail(operation, path, "Is a directory");
