@@ -43,9 +43,7 @@ bool contains(const Range& range, double value) {
 }
 
 [[noreturn]] void wrong(const Field& field, const Json& found, const std::string& place) {
-  throw Error(ErrorKind::bad_input, place,
-              fmt::format("{}: found {}; expected {}", field.name(),
-                          found.is_object() ? "a section" : spell(found), field.expected()));
+  refuse_value(field, found.is_object() ? "a section" : spell(found), place);
 }
 
 // Edit distance (Levenshtein 1966), for the nearest known key.
@@ -159,6 +157,11 @@ std::string Field::expected() const {
 
 Json Field::value() const {
   return std::visit([](const auto* pointer) { return Json(*pointer); }, member);
+}
+
+void refuse_value(const Field& field, const std::string& found, const std::string& place) {
+  throw Error(ErrorKind::bad_input, place,
+              fmt::format("{}: found {}; expected {}", field.name(), found, field.expected()));
 }
 
 const Field* find_field(const std::vector<Field>& all, std::string_view section,

@@ -60,6 +60,9 @@ void assign(const Field& field, const Json& value, const std::string& place);
 // Error bad_input at `place` when the value is out of range.
 void check_range(const Field& field, const std::string& place);
 
+// Error bad_input at `place`: `found` is not a value of the field.
+[[noreturn]] void refuse_value(const Field& field, const std::string& found,
+                               const std::string& place);
 // Error bad_input at `place`: an unknown section or key, with the nearest known one.
 [[noreturn]] void unknown_section(const std::vector<Field>& all, std::string_view section,
                                   const std::string& place);

@@ -22,6 +22,7 @@ struct Entry {
   std::string key;  // empty: the section itself
   Json value;
   int line = 0;
+  std::string other;  // what stands there when JSON has no such value: nan, a date
 };
 
 Config build(const std::vector<Entry>& entries, const std::string& file, Origins* origins) {
@@ -34,6 +35,7 @@ Config build(const std::vector<Entry>& entries, const std::string& file, Origins
     if (entry.key.empty()) continue;
     const Field* field = find_field(all, entry.section, entry.key);
     if (field == nullptr) unknown_key(all, entry.section, entry.key, place);
+    if (!entry.other.empty()) refuse_value(*field, entry.other, place);
     assign(*field, entry.value, place);
     if (origins != nullptr) (*origins)[field->name()] = place;
   }
@@ -44,18 +46,23 @@ Json from_toml(const toml::node& node) {
   if (const auto* value = node.as_integer()) return value->get();
   if (const auto* value = node.as_boolean()) return value->get();
   if (const auto* value = node.as_string()) return value->get();
-  if (const auto* value = node.as_floating_point()) {
-    if (std::isfinite(value->get())) return value->get();
-    return fmt::format("{}", value->get());  // JSON has no such number: refused as a text
-  }
-  if (const auto* array = node.as_array()) {
-    Json list = Json::array();
-    for (const toml::node& item : *array) list.push_back(from_toml(item));
-    return list;
-  }
+  if (const auto* value = node.as_floating_point()) return value->get();
   if (node.is_table()) return Json::object();
-  std::ostringstream text;  // dates and times
-  node.visit([&](const auto& value) { text << value; });
+  Json list = nullptr;
+  if (const auto* array = node.as_array()) {
+    list = Json::array();
+    for (const toml::node& item : *array) list.push_back(from_toml(item));
+  }
+  return list;
+}
+
+// The text of a value that JSON does not have; else empty.
+std::string other_than_json(const toml::node& node) {
+  const auto* number = node.as_floating_point();
+  const bool finite = number == nullptr || std::isfinite(number->get());
+  if (finite && !node.is_date() && !node.is_time() && !node.is_date_time()) return "";
+  std::ostringstream text;
+  text << toml::node_view(node);
   return text.str();
 }
 
@@ -131,13 +138,13 @@ Config parse_toml(std::string_view text, const std::string& file, Origins* origi
     for (const auto& [name, node] : root) {
       const toml::table* section = node.as_table();
       if (section == nullptr) {
-        entries.push_back({"", std::string(name.str()), {}, line_of(node)});
+        entries.push_back({"", std::string(name.str()), {}, line_of(node), ""});
         continue;
       }
-      entries.push_back({std::string(name.str()), "", {}, line_of(node)});
+      entries.push_back({std::string(name.str()), "", {}, line_of(node), ""});
       for (const auto& [key, value] : *section) {
-        entries.push_back(
-            {std::string(name.str()), std::string(key.str()), from_toml(value), line_of(value)});
+        entries.push_back({std::string(name.str()), std::string(key.str()), from_toml(value),
+                           line_of(value), other_than_json(value)});
       }
     }
   } catch (const toml::parse_error& error) {
@@ -160,12 +167,12 @@ Config parse_config_json(std::string_view text, const std::string& file, Origins
   for (const auto& [name, section] : root.items()) {
     const int line = lines.at(name, "");
     if (!section.is_object()) {
-      entries.push_back({"", name, {}, line});
+      entries.push_back({"", name, {}, line, ""});
       continue;
     }
-    entries.push_back({name, "", {}, line});
+    entries.push_back({name, "", {}, line, ""});
     for (const auto& [key, value] : section.items()) {
-      entries.push_back({name, key, value, lines.at(name, key)});
+      entries.push_back({name, key, value, lines.at(name, key), ""});
     }
   }
   return build(entries, file, origins);
@@ -178,7 +185,8 @@ Config load_config(const std::string& path, Origins* origins) {
   }
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  if (!(text << file.rdbuf())) {
+  if (file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  if (!file.is_open() || file.bad()) {
     throw Error(ErrorKind::bad_input, path, "cannot be read; expected a config file");
   }
   return toml ? parse_toml(text.str(), path, origins)
