@@ -114,6 +114,10 @@ RankTrace read_rank(const std::string& path, int rank) {
   trace.rank = rank;
   trace.torn = for_each_line(
       path, [&](const Json& line, const std::string& place) { take(trace, line, place); });
+  trace.ascending = std::adjacent_find(trace.steps.begin(), trace.steps.end(),
+                                       [](const StepRecord& a, const StepRecord& b) {
+                                         return a.step >= b.step;
+                                       }) == trace.steps.end();
   return trace;
 }
 
@@ -134,12 +138,11 @@ std::vector<std::string> file_names(const std::string& directory) {
 }  // namespace
 
 const StepRecord* RankTrace::find_step(std::int64_t step) const {
-  if (steps.empty()) return nullptr;
-  // Steps follow one another, so the place is known; a resumed or rolled back run is searched.
-  const std::int64_t back = steps.back().step - step;
-  if (back >= 0 && back < static_cast<std::int64_t>(steps.size())) {
-    const StepRecord& guess = steps[steps.size() - 1 - static_cast<std::size_t>(back)];
-    if (guess.step == step) return &guess;
+  if (ascending) {
+    const auto found = std::lower_bound(
+        steps.begin(), steps.end(), step,
+        [](const StepRecord& record, std::int64_t wanted) { return record.step < wanted; });
+    return found == steps.end() || found->step != step ? nullptr : &*found;
   }
   const auto found = std::find_if(steps.rbegin(), steps.rend(),
                                   [&](const StepRecord& record) { return record.step == step; });

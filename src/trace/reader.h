@@ -38,6 +38,7 @@ struct RankTrace {
   std::optional<AtRecord> last_at;
   std::optional<std::int64_t> ended;  // the step of the last run's `end`
   bool torn = false;
+  bool ascending = false;  // known: no step is repeated or goes back, so find_step can be quick
 
   // The last record of the step; null when there is none.
   const StepRecord* find_step(std::int64_t step) const;
