@@ -1,20 +1,27 @@
 // control: a rank's end of the control socket (TCP to the launcher; address and token from the
 // environment variables SHARDPROOF_CONTROL and SHARDPROOF_CONTROL_TOKEN, which main passes in).
 // Lines of JSON: hello, at, error, done. Losing the launcher ends the rank (no orphan): a thread
-// watches for end of file. With an empty address every function is a no-op (ranks under the user's
-// own mpirun: rank 0 then hosts the socket).
+// watches for end of file and calls _exit. A second connection becomes the rank's stdout and
+// stderr, so that what a rank printed before it died arrives whole (mpirun may drop the last
+// lines). With an empty address every function is a no-op (ranks under the user's own mpirun).
+// Thread rule: at, error and done may be called from any thread.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "base/clock.h"
+
 namespace shardproof {
 
 class ControlClient {
  public:
-  // Connects within 10 s or throws Error environment.
-  ControlClient(const std::string& address, const std::string& token, int rank);
+  // `address`: "host:port", or several, of which the first that answers is taken. Error environment
+  // when none does within `patience`; bad_input for another form.
+  ControlClient(const std::string& address, const std::string& token, int rank,
+                Duration patience = std::chrono::seconds(10));
+  // Without done() before it, the launcher takes this for a death.
   ~ControlClient();
   void at(std::int64_t step, const std::string& phase);
   void error(const std::string& text);

@@ -2,7 +2,10 @@
 // holds one control socket to each (end of file = death, named), forwards output line by line with
 // the rank in front, and ends every child, its mpirun and their process groups on return, on an
 // exception and on SIGINT/SIGTERM: no orphan. Everything that waits has a deadline.
-// Thread rule: one launch at a time per process (it owns signal handling while it runs).
+// After a death or a failed rank the others get `grace` to end by themselves (their communicators
+// say that a peer died), then SIGTERM, then SIGKILL; whatever kills this process, the ranks end
+// too. Events in the trace: start, death, deadline, interrupted, exit (one a rank). Thread rule:
+// one launch at a time per process (it owns signal handling while it runs).
 #pragma once
 
 #include <functional>
@@ -17,41 +20,46 @@ namespace shardproof {
 
 struct LaunchRequest {
   int ranks = 4;
-  std::vector<std::string> command;             // argv of a rank
+  std::vector<std::string> command;                // argv of a rank
   std::map<std::string, std::string> environment;  // added to the ranks' environment
-  std::string hostfile;                         // empty: this machine, oversubscribed
-  bool fault_tolerant = true;                   // mpirun --with-ft ulfm where available
+  std::string hostfile;                            // empty: this machine, oversubscribed
+  bool fault_tolerant = true;                      // mpirun --with-ft ulfm where available
   Duration deadline = std::chrono::seconds(120);   // for the whole launch
   Duration connect_deadline = std::chrono::seconds(30);
-  std::string trace_directory;                  // harness.jsonl goes here; empty: none
-  std::function<void(int rank, const std::string& line)> on_output;  // null: stdout "[rank] line"
+  Duration grace = std::chrono::seconds(5);  // for the others after a rank has failed
+  std::string mpirun;                        // a path; empty: find_mpirun()
+  std::string trace_directory;               // harness.jsonl goes here; empty: none
+  // Null: stdout "[rank] line". Rank -1 is mpirun itself, and what ranks print before connecting.
+  std::function<void(int rank, const std::string& line)> on_output;
 };
 
 struct RankEnd {
   bool connected = false;
-  bool finished = false;          // said it was done before its socket closed
-  std::optional<int> exit_code;   // as the rank said; nothing after a signal
-  std::string error;              // what a rank reported before failing
+  bool finished = false;         // said it was done before its socket closed
+  std::optional<int> exit_code;  // as the rank said; nothing after a signal
+  std::string error;             // what a rank reported before failing
 };
 
 struct Death {
   int rank = -1;
-  double noticed_seconds = 0;     // after the launch began
-  std::string place;              // the rank's last `at` over the control socket, if any
+  double noticed_seconds = 0;  // after the launch began
+  std::string place;           // the rank's last `at` over the control socket, if any
 };
 
 struct LaunchResult {
   std::vector<RankEnd> ranks;
   std::optional<Death> first_death;
   bool timed_out = false;
-  bool interrupted = false;       // Ctrl-C
+  bool interrupted = false;  // Ctrl-C
   double seconds = 0;
-  bool ok() const;                // every rank finished with exit code 0
+  bool ok() const;  // every rank finished with exit code 0, in time
 };
 
-// Error environment when no mpirun is found; bad_input for an unreadable hostfile.
+// Error environment when no mpirun is found, or when it ends before a rank has connected (with what
+// it said); bad_input for an unreadable hostfile, an empty command, no ranks.
 LaunchResult launch(const LaunchRequest& request);
 
-std::string find_mpirun();        // empty when there is none
+// The one beside the MPI library this was built with, else the first in PATH; empty: there is none.
+std::string find_mpirun();
 
 }  // namespace shardproof

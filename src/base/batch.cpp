@@ -1,4 +1,3 @@
-// batch: counting what the loss will see.
 #include "base/batch.h"
 
 #include <algorithm>

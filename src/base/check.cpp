@@ -1,4 +1,3 @@
-// check: the end of a process that has found its own bug.
 #include "base/check.h"
 
 #include <cstdio>

@@ -1,4 +1,3 @@
-// digest: OpenSSL EVP behind a value type; a failure inside OpenSSL is a bug, not an Error.
 #include "base/digest.h"
 
 #include <openssl/evp.h>

@@ -1,5 +1,3 @@
-// dtype: one table of names and sizes, and the 16-bit conversions in integer arithmetic, so that no
-// flag or kernel can change their rounding.
 #include "base/dtype.h"
 
 #include <array>

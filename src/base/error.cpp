@@ -1,4 +1,3 @@
-// error: one table of kinds, names and exit codes.
 #include "base/error.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,3 @@
-// philox: ten rounds, and how (purpose, stream, step, index) become a counter.
 #include "base/philox.h"
 
 #include <cmath>

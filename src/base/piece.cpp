@@ -1,4 +1,3 @@
-// piece: bounds, cuts and the arena. Pure arithmetic on shapes; no tensor is touched.
 #include "base/piece.h"
 
 #include <algorithm>

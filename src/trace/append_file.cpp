@@ -1,4 +1,3 @@
-// append_file: O_APPEND makes concurrent lines whole; a short write is an Error, not continued.
 #include "trace/append_file.h"
 
 #include <fcntl.h>

@@ -1,4 +1,3 @@
-// event: the JSON of step and tensor lines, written and read back strictly.
 #include "trace/event.h"
 
 #include <fmt/format.h>

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "base/digest.h"
-#include "base/expect_error.h"
+#include "trace/error_of.h"
 
 namespace shardproof {
 namespace {

@@ -1,4 +1,3 @@
-// mapped_file: open, map, close; the mapping outlives the descriptor.
 #include "trace/mapped_file.h"
 
 #include <fcntl.h>

@@ -1,4 +1,3 @@
-// tensor_place: bounds without overflow, for numbers that come from outside.
 #include "trace/tensor_place.h"
 
 #include <fmt/format.h>

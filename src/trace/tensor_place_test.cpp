@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "base/expect_error.h"
+#include "trace/error_of.h"
 
 namespace shardproof {
 namespace {

@@ -1,0 +1,42 @@
+#include "harness/rank_pool.h"
+
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "base/check.h"
+
+namespace shardproof {
+
+void run_ranks(int size, const std::function<void(int rank)>& body,
+               const std::function<void()>& on_failure, std::vector<std::string>* notes) {
+  SP_CHECK_LT(0, size);
+  std::mutex mutex;
+  std::exception_ptr first;
+
+  const auto failed = [&](int rank, const std::string& text) {
+    {
+      const std::lock_guard lock(mutex);
+      if (first) {
+        if (notes) notes->push_back("rank " + std::to_string(rank) + ": " + text);
+        return;
+      }
+      first = std::current_exception();
+    }
+    on_failure();  // without the lock: the others may fail because of it
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank);
+      } catch (const std::exception& error) {
+        failed(rank, error.what());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,80 @@
+// ctest: unit
+#include "harness/rank_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "comm/thread_communicator.h"
+
+namespace shardproof {
+namespace {
+
+TEST(RankPool, RunsEveryRankOnAThreadOfItsOwn) {
+  for (const int size : {1, 4}) {
+    std::mutex mutex;
+    std::set<int> ranks;
+    std::set<std::thread::id> threads;
+    run_ranks(
+        size,
+        [&](int rank) {
+          const std::lock_guard lock(mutex);
+          ranks.insert(rank);
+          threads.insert(std::this_thread::get_id());
+        },
+        [] { FAIL() << "nothing failed"; });
+    EXPECT_EQ(ranks.size(), static_cast<std::size_t>(size));
+    EXPECT_EQ(*ranks.rbegin(), size - 1);
+    EXPECT_FALSE(threads.contains(std::this_thread::get_id()));
+  }
+}
+
+// Rank 2 fails; the others wait for it in a collective until they are released.
+TEST(RankPool, TheFirstFailureIsRethrownAndTheOthersAreReleased) {
+  ThreadWorld world(4, std::chrono::seconds(20));
+  std::vector<std::string> notes;
+  int released = 0;
+  try {
+    run_ranks(
+        4,
+        [&](int rank) {
+          const auto comm = world.communicator(rank);
+          if (rank == 2) throw Error(ErrorKind::numeric, "step 3", "a NaN", 2);
+          barrier(*comm);
+        },
+        [&] {
+          ++released;
+          world.revoke_all();
+        },
+        &notes);
+    FAIL() << "the failure was lost";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::numeric);
+    EXPECT_EQ(error.world_rank(), 2);
+  }
+  EXPECT_EQ(released, 1);
+  ASSERT_EQ(notes.size(), 3u);
+  std::set<std::string> named;
+  for (const std::string& note : notes) {
+    EXPECT_NE(note.find("revoked"), std::string::npos) << note;
+    named.insert(note.substr(0, 7));
+  }
+  EXPECT_EQ(named, (std::set<std::string>{"rank 0:", "rank 1:", "rank 3:"}));
+}
+
+TEST(RankPool, AnyExceptionIsAFailure) {
+  const auto fail = [](int) { throw std::runtime_error("no"); };
+  EXPECT_THROW(run_ranks(1, fail, [] {}), std::runtime_error);
+}
+
+TEST(RankPoolDeathTest, NeedsARank) {
+  EXPECT_DEATH(run_ranks(
+                   0, [](int) {}, [] {}),
+               "0 vs 0|size");
+}
+
+}  // namespace
+}  // namespace shardproof
