@@ -5,6 +5,7 @@ namespace shardproof {
 
 void add_verbs(CLI::App& app, int& status) {
   add_checkpoint(app, status);
+  add_show(app, status);
 }
 
 }  // namespace shardproof

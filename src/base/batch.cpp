@@ -1,3 +1,4 @@
+// batch: counting what the loss will see.
 #include "base/batch.h"
 
 #include <algorithm>

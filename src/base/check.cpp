@@ -1,3 +1,4 @@
+// check: the end of a process that has found its own bug.
 #include "base/check.h"
 
 #include <cstdio>

@@ -1,6 +1,6 @@
-// check: the program's own bugs. A failed SP_CHECK prints the expression, both values and the place,
-// and aborts the process (thread ranks included: a bug is never a verdict). Failures of the world
-// (a file, a peer, an input) are Error (error.h), never SP_CHECK.
+// check: the program's own bugs. A failed SP_CHECK prints the expression, both values and the
+// place, and aborts the process (thread ranks included: a bug is never a verdict). Failures of the
+// world (a file, a peer, an input) are Error (error.h), never SP_CHECK.
 #pragma once
 
 #include <sstream>
@@ -22,18 +22,18 @@ std::string both_values(const A& a, const B& b) {
 
 }  // namespace shardproof
 
-#define SP_CHECK(condition, message)                                                      \
-  do {                                                                                    \
+#define SP_CHECK(condition, message)                                                       \
+  do {                                                                                     \
     if (!(condition)) ::shardproof::check_failed(#condition, __FILE__, __LINE__, message); \
   } while (false)
 
-#define SP_CHECK_OP(a, op, b)                                                         \
-  do {                                                                                \
-    const auto& sp_a = (a);                                                           \
-    const auto& sp_b = (b);                                                           \
-    if (!(sp_a op sp_b))                                                              \
-      ::shardproof::check_failed(#a " " #op " " #b, __FILE__, __LINE__,               \
-                                 ::shardproof::internal::both_values(sp_a, sp_b));    \
+#define SP_CHECK_OP(a, op, b)                                                      \
+  do {                                                                             \
+    const auto& sp_a = (a);                                                        \
+    const auto& sp_b = (b);                                                        \
+    if (!(sp_a op sp_b))                                                           \
+      ::shardproof::check_failed(#a " " #op " " #b, __FILE__, __LINE__,            \
+                                 ::shardproof::internal::both_values(sp_a, sp_b)); \
   } while (false)
 
 #define SP_CHECK_EQ(a, b) SP_CHECK_OP(a, ==, b)

@@ -1,3 +1,4 @@
+// clock: the real clock is steady_clock; deadlines saturate to never instead of overflowing.
 #include "base/clock.h"
 
 #include <algorithm>

@@ -12,7 +12,7 @@ using Duration = std::chrono::nanoseconds;
 class Clock {
  public:
   virtual ~Clock() = default;
-  virtual Duration now() const = 0;             // monotonic, from an arbitrary origin
+  virtual Duration now() const = 0;               // monotonic, from an arbitrary origin
   virtual void sleep_for(Duration duration) = 0;  // a virtual clock moves forward instead
   static Clock& real();
 };

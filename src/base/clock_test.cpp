@@ -56,9 +56,11 @@ TEST(Deadline, NeverAndBeyondTheClockDoNotExpire) {
 }
 
 TEST(Deadline, UsesTheRealClockByDefault) {
+  const Duration end = Clock::real().now() + milliseconds(2);
   const Deadline deadline = Deadline::after(milliseconds(2));
-  Clock::real().sleep_for(milliseconds(3));
-  EXPECT_TRUE(deadline.expired());
+  while (!deadline.expired()) {  // ctest's own deadline ends it where time stands still
+  }
+  EXPECT_GE(Clock::real().now(), end);
   EXPECT_FALSE(Deadline::after(std::chrono::hours(1)).expired());
 }
 

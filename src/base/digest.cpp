@@ -1,3 +1,4 @@
+// digest: OpenSSL EVP behind a value type; a failure inside OpenSSL is a bug, not an Error.
 #include "base/digest.h"
 
 #include <openssl/evp.h>

@@ -1,3 +1,5 @@
+// dtype: one table of names and sizes, and the 16-bit conversions in integer arithmetic, so that no
+// flag or kernel can change their rounding.
 #include "base/dtype.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// error: one table of kinds, names and exit codes.
 #include "base/error.h"
 
 #include <fmt/format.h>

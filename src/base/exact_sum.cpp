@@ -1,3 +1,4 @@
+// exact_sum: doubles taken apart into limbs, and one rounding at the end, by hand.
 #include "base/exact_sum.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // expect_error: for tests: `body` must throw an Error of a kind, whose text holds all the parts.
+// error_of: that Error itself, for a closer look.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,6 +11,17 @@
 #include "base/error.h"
 
 namespace shardproof {
+
+template <typename Body>
+Error error_of(const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no Error was thrown";
+  return Error(ErrorKind::environment, "no Error", "was thrown");
+}
 
 template <typename Body>
 void expect_error(ErrorKind kind, std::initializer_list<std::string_view> parts, const Body& body) {

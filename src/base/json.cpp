@@ -1,3 +1,4 @@
+// json: the library's SAX parser with a builder of our own that refuses what its own lets pass.
 #include "base/json.h"
 
 #include <fmt/format.h>

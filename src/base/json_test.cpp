@@ -7,22 +7,13 @@
 
 #include <bit>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <string>
 
+#include "base/expect_error.h"
+
 namespace shardproof {
 namespace {
-
-Error error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no Error";
-  return Error(ErrorKind::io, "none", "none");
-}
 
 Error parse_error(const std::string& text) {
   return error_of([&] { parse_json(text, "run.json"); });

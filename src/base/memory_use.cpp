@@ -1,3 +1,4 @@
+// memory_use: one thread-local variable behind a scope.
 #include "base/memory_use.h"
 
 namespace shardproof {

@@ -1,3 +1,4 @@
+// philox: ten rounds, and how (purpose, stream, step, index) become a counter.
 #include "base/philox.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// piece: bounds, cuts and the arena. Pure arithmetic on shapes; no tensor is touched.
 #include "base/piece.h"
 
 #include <algorithm>

@@ -28,12 +28,12 @@ struct Box {
 constexpr std::int64_t block_elements = 1024;
 
 struct PieceSpec {
-  std::string name;   // global parameter name, such as "blocks.0.attn.q.weight"
-  int piece = 0;      // 0 <= piece < pieces
-  int pieces = 1;     // how many pieces the parameter was cut into
-  int dim = -1;       // the dim it was cut along; -1 when whole
+  std::string name;  // global parameter name, such as "blocks.0.attn.q.weight"
+  int piece = 0;     // 0 <= piece < pieces
+  int pieces = 1;    // how many pieces the parameter was cut into
+  int dim = -1;      // the dim it was cut along; -1 when whole
   Shape global_shape;
-  Box box;            // this piece within global_shape
+  Box box;  // this piece within global_shape
 
   std::int64_t elements() const { return element_count(box.shape); }
   std::int64_t blocks() const { return (elements() + block_elements - 1) / block_elements; }
@@ -54,9 +54,9 @@ struct ElementRange {
 
 // One block of the arena.
 struct Block {
-  int piece_index = 0;        // into PieceTable::pieces()
-  std::int64_t block = 0;     // within the piece
-  ElementRange range;         // within the arena
+  int piece_index = 0;     // into PieceTable::pieces()
+  std::int64_t block = 0;  // within the piece
+  ElementRange range;      // within the arena
 };
 
 class PieceTable {
@@ -70,9 +70,9 @@ class PieceTable {
   std::int64_t elements() const { return offsets_.empty() ? 0 : offsets_.back(); }
   const std::vector<Block>& blocks() const { return blocks_; }
 
-  // Contiguous shares over `ranks`, in whole blocks: share r ends before the first block that starts
-  // at or after elements x (r + 1) / ranks, so that every share is within one block of the exact
-  // one. Empty shares are legal.
+  // Contiguous shares over `ranks`, in whole blocks: share r ends before the first block that
+  // starts at or after elements x (r + 1) / ranks, so that every share is within one block of the
+  // exact one. Empty shares are legal.
   ElementRange share(int ranks, int rank) const;
   std::vector<std::int64_t> share_counts(int ranks) const;
 

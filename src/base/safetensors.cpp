@@ -1,3 +1,4 @@
+// safetensors: every number of a header is checked against the file before it is used.
 #include "base/safetensors.h"
 
 #include <fmt/format.h>

@@ -24,9 +24,9 @@ struct SafetensorsEntry {
 };
 
 struct SafetensorsHeader {
-  std::vector<SafetensorsEntry> entries;         // ordered by begin
-  std::map<std::string, std::string> metadata;   // "__metadata__"
-  std::uint64_t data_begin = 0;                  // file offset of the data section
+  std::vector<SafetensorsEntry> entries;        // ordered by begin
+  std::map<std::string, std::string> metadata;  // "__metadata__"
+  std::uint64_t data_begin = 0;                 // file offset of the data section
 
   const SafetensorsEntry* find(std::string_view name) const;
 };

@@ -1,3 +1,4 @@
+// tree: walks of tree(0, n) from its root; a tree is never stored.
 #include "base/tree.h"
 
 #include <bit>

@@ -2,7 +2,7 @@
 // explicit loop compiled without contraction, elementwise on any range of the arena, so that the
 // bits do not depend on how the arena is shared:
 //   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  t = step + 1
-//   w = w - lr ( (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps) + decay w ),   g = clip_factor x grad
+//   w = w - lr ((m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps) + decay w),  g = clip_factor x grad
 // All arithmetic in fp32; scalars are computed in double and rounded once. Torch-free.
 #pragma once
 

@@ -1,3 +1,4 @@
+// append_file: O_APPEND makes concurrent lines whole; a short write is an Error, not continued.
 #include "trace/append_file.h"
 
 #include <fcntl.h>

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "trace/error_of.h"
-#include "trace/temp_folder.h"
+#include "base/expect_error.h"
+#include "base/temp_folder.h"
 
 namespace shardproof {
 namespace {

@@ -1,3 +1,4 @@
+// event: the JSON of step and tensor lines, written and read back strictly.
 #include "trace/event.h"
 
 #include <fmt/format.h>

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "base/digest.h"
-#include "trace/error_of.h"
+#include "base/expect_error.h"
 
 namespace shardproof {
 namespace {

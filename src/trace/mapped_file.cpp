@@ -1,3 +1,4 @@
+// mapped_file: open, map, close; the mapping outlives the descriptor.
 #include "trace/mapped_file.h"
 
 #include <fcntl.h>

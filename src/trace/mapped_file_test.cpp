@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "trace/error_of.h"
-#include "trace/temp_folder.h"
+#include "base/expect_error.h"
+#include "base/temp_folder.h"
 
 namespace shardproof {
 namespace {

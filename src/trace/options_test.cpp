@@ -1,7 +1,7 @@
 // ctest: unit
 #include <gtest/gtest.h>
 
-#include "trace/error_of.h"
+#include "base/expect_error.h"
 #include "trace/writer.h"
 
 namespace shardproof {

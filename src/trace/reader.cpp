@@ -1,3 +1,4 @@
+// reader: lines to records, kind by kind; what a line lacks is named with its file and line.
 #include "trace/reader.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// tensor_digest: two passes over the bytes, one for the norm and one for the digests.
 #include "trace/tensor_digest.h"
 
 #include <algorithm>

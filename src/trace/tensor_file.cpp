@@ -1,3 +1,4 @@
+// tensor_file: safetensors with places in the metadata, written and mapped back.
 #include "trace/tensor_file.h"
 
 #include <fcntl.h>

@@ -8,10 +8,10 @@
 #include <cstring>
 #include <vector>
 
+#include "base/expect_error.h"
 #include "base/safetensors.h"
-#include "trace/error_of.h"
+#include "base/temp_folder.h"
 #include "trace/reader.h"
-#include "trace/temp_folder.h"
 
 namespace shardproof {
 namespace {

@@ -1,3 +1,4 @@
+// tensor_place: bounds without overflow, for numbers that come from outside.
 #include "trace/tensor_place.h"
 
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "trace/error_of.h"
+#include "base/expect_error.h"
 
 namespace shardproof {
 namespace {

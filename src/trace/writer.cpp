@@ -1,3 +1,4 @@
+// writer: one append a line, and the fault that was asked for.
 #include "trace/writer.h"
 
 #include <fmt/format.h>

@@ -10,9 +10,9 @@
 #include <sstream>
 
 #include "base/clock.h"
-#include "trace/error_of.h"
+#include "base/expect_error.h"
+#include "base/temp_folder.h"
 #include "trace/reader.h"
-#include "trace/temp_folder.h"
 
 namespace shardproof {
 namespace {

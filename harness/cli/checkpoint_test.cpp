@@ -1,0 +1,205 @@
+// ctest: unit timeout=120
+// The checkpoint verbs as a user or a script meets them: output, JSON and exit codes.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+
+#include "base/json.h"
+#include "checkpoint/checkpoint_testing.h"
+#include "harness/cli/cli.h"
+
+namespace shardproof {
+namespace {
+
+using testing::contains;
+using testing::State;
+using testing::TemporaryDirectory;
+
+struct Ended {
+  int code = -1;
+  std::string text;  // standard output, then errors
+};
+
+// A process of its own.
+Ended process(const std::string& arguments) {
+  const std::string line = "'" SHARDPROOF_COMMAND "' checkpoint " + arguments + " 2>&1";
+  std::FILE* pipe = ::popen(line.c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("popen " + line);
+  Ended ended;
+  std::array<char, 4096> buffer;
+  while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) ended.text += buffer.data();
+  const int status = ::pclose(pipe);
+  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ended;
+}
+
+// The verbs alone, without the time a process takes to start; ends as main would.
+Ended command(const std::string& arguments) {
+  CLI::App app("", "shardproof");
+  app.require_subcommand(1);
+  Ended ended;
+  ended.code = 0;
+  std::string error_text;
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  try {
+    add_checkpoint(app, ended.code);
+    app.parse("checkpoint " + arguments);
+  } catch (const CLI::ParseError& error) {
+    ended.code = app.exit(error) == 0 ? 0 : 2;
+  } catch (const Error& error) {
+    error_text = error.what();
+    ended.code = exit_code(error.kind());
+  }
+  std::fflush(stdout);
+  ended.text = ::testing::internal::GetCapturedStdout();
+  ended.text += ::testing::internal::GetCapturedStderr() + error_text;
+  return ended;
+}
+
+// Two checkpoints of different states, at steps 10 and 20.
+class CheckpointVerbs : public ::testing::Test {
+ protected:
+  CheckpointVerbs() : storage_(posix_storage(directory(), false)) {
+    testing::write_small(*storage_, 2, "step-00000010", state_, testing::small_facts(10));
+    later_.tensors()[2].bytes[8] ^= std::byte{0x80};  // element 2 of b.bias/param
+    testing::write_small(*storage_, 3, "step-00000020", later_, testing::small_facts(20));
+  }
+  std::string directory() const { return temporary_.path().string(); }
+  std::string in(const std::string& id) const { return "'" + directory() + "/" + id + "'"; }
+  std::string dir() const { return "'" + directory() + "'"; }
+
+  void damage(const std::string& id) {
+    const ManifestEntry entry = read_manifest(*storage_, id).entries[0];
+    auto bytes = testing::read_file(*storage_, entry.file);
+    bytes[entry.begin] ^= std::byte{1};
+    testing::replace_file(*storage_, entry.file, bytes);
+  }
+
+  TemporaryDirectory temporary_;
+  std::unique_ptr<Storage> storage_;
+  State state_ = testing::small_state(1);
+  State later_ = testing::small_state(1);
+};
+
+TEST_F(CheckpointVerbs, ListShowsStepsOldestFirst) {
+  const Ended text = command("list " + dir());
+  EXPECT_EQ(text.code, 0) << text.text;
+  EXPECT_LT(text.text.find("step-00000010"), text.text.find("step-00000020"));
+  const Ended json = command("list --json " + dir());
+  const Json rows = parse_json(json.text, "list");
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["step"], 10);
+  EXPECT_EQ(rows[1]["files"], 3);
+  EXPECT_EQ(rows[1]["state_digest"],
+            read_manifest(*storage_, "step-00000020").state_digest().hex());
+  EXPECT_EQ(rows[0]["layout"], "dp2.zero1");
+}
+
+TEST_F(CheckpointVerbs, ListNamesAnUnreadableManifest) {
+  testing::replace_file(*storage_, manifest_path("step-00000020"), {});
+  const Ended text = command("list " + dir());
+  EXPECT_EQ(text.code, 0);
+  EXPECT_TRUE(contains(text.text, "unreadable: corrupt: step-00000020.manifest.json")) << text.text;
+}
+
+TEST_F(CheckpointVerbs, ShowPrintsFactsFilesAndEntriesOfTheNewestOrTheNamed) {
+  const Ended newest = command("show " + dir());
+  EXPECT_EQ(newest.code, 0);
+  EXPECT_TRUE(contains(newest.text, "checkpoint step-00000020\n")) << newest.text;
+  const Ended text = command("show " + dir() + " step-00000010");
+  EXPECT_EQ(text.code, 0);
+  for (const std::string words :
+       {"checkpoint step-00000010\n", "training.steps=20", "dp2.zero1", "data digest        d1",
+        "rank_00001.safetensors", "b.bias/exp_avg", "d.weight/param", "[0:1400)", "[20,70]",
+        "{\"epoch\":0,\"taken\":160}"}) {
+    EXPECT_TRUE(contains(text.text, words)) << words << "\n" << text.text;
+  }
+  const Ended json = command("show --json " + dir() + " step-00000010");
+  EXPECT_EQ(parse_json(json.text, "show")["facts"]["step"], 10);
+}
+
+TEST_F(CheckpointVerbs, VerifySaysWholeOrOneLineADamage) {
+  Ended text = command("verify " + dir());
+  EXPECT_EQ(text.code, 0);
+  EXPECT_EQ(text.text, "step-00000010: whole\nstep-00000020: whole\n");
+  damage("step-00000020");
+  text = command("verify " + dir());
+  EXPECT_EQ(text.code, 1);
+  EXPECT_TRUE(contains(text.text, "step-00000010: whole\n")) << text.text;
+  EXPECT_TRUE(contains(text.text, "step-00000020: damaged: step-00000020.shards-")) << text.text;
+  EXPECT_TRUE(contains(text.text, "a.weight/exp_avg piece 0 [0:1400], bytes [")) << text.text;
+  EXPECT_EQ(command("verify " + dir() + " step-00000010").code, 0);
+  EXPECT_EQ(command("verify " + dir() + " step-00000020").code, 1);
+  const Ended json = command("verify --json " + dir());
+  EXPECT_EQ(json.code, 1);
+  const Json report = parse_json(json.text, "verify");
+  EXPECT_EQ(report[0]["whole"], true);
+  EXPECT_EQ(report[1]["whole"], false);
+  EXPECT_EQ(report[1]["damages"].size(), 2u);
+}
+
+TEST_F(CheckpointVerbs, NothingCheckedIsNeverASuccess) {
+  const TemporaryDirectory empty;
+  EXPECT_EQ(command("verify '" + empty.path().string() + "'").code, 2);
+  EXPECT_EQ(command("show '" + empty.path().string() + "'").code, 2);
+  const Ended list = command("list '" + empty.path().string() + "'");
+  EXPECT_EQ(list.code, 0);
+  EXPECT_TRUE(contains(list.text, "no checkpoint in ")) << list.text;
+}
+
+TEST_F(CheckpointVerbs, BadUsageIsExitCode2) {
+  for (const std::string& arguments :
+       {std::string(), std::string("list"), std::string("list /no/such/directory"),
+        "verify " + dir() + " none", "verify " + dir() + " ../x", "show " + dir() + " none",
+        std::string("verify"), "list --bad " + dir(), "diff " + dir(),
+        "diff " + dir() + " /no/such", "diff " + in("none") + " " + dir()}) {
+    const Ended ended = command(arguments);
+    EXPECT_EQ(ended.code, 2) << arguments << "\n" << ended.text;
+    EXPECT_FALSE(ended.text.empty()) << arguments;
+  }
+}
+
+TEST_F(CheckpointVerbs, DiffHasTheExitCodesOfDiff) {
+  const Ended same = command("diff " + dir() + " " + in("step-00000020"));
+  EXPECT_EQ(same.code, 0);
+  EXPECT_EQ(same.text, "");
+  const Ended differ = command("diff " + in("step-00000010") + " " + in("step-00000020"));
+  EXPECT_EQ(differ.code, 1);
+  EXPECT_TRUE(differ.text.starts_with("b.bias/param piece 0 element 2: ")) << differ.text;
+  const Ended json = command("diff --json " + in("step-00000010") + " " + dir());
+  EXPECT_EQ(json.code, 1);
+  const Json report = parse_json(json.text, "diff");
+  ASSERT_EQ(report.size(), 1u);
+  EXPECT_EQ(report[0]["entry"], "b.bias/param piece 0");
+  EXPECT_EQ(report[0]["element"], 2);
+  EXPECT_NE(report[0]["left"], report[0]["right"]);
+  testing::replace_file(*storage_, manifest_path("step-00000010"), {});
+  const Ended trouble = command("diff " + in("step-00000010") + " " + dir());
+  EXPECT_EQ(trouble.code, 2) << trouble.text;
+}
+
+TEST_F(CheckpointVerbs, TheProgramItselfEndsWithTheSameCodes) {
+  const Ended whole = process("verify " + dir());
+  EXPECT_EQ(whole.code, 0);
+  EXPECT_EQ(whole.text, "step-00000010: whole\nstep-00000020: whole\n");
+  damage("step-00000010");
+  EXPECT_EQ(process("verify " + dir()).code, 1);
+  const Ended none = process("verify " + dir() + " none");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.text, "shardproof: bad_input: checkpoint none: there is no none.manifest.json\n");
+  EXPECT_EQ(process("diff " + in("none") + " " + dir()).code, 2);
+}
+
+TEST_F(CheckpointVerbs, HelpHasExamples) {
+  for (const std::string verb : {"", "list ", "show ", "verify ", "diff "}) {
+    const Ended help = command(verb + "--help");
+    EXPECT_EQ(help.code, 0);
+    EXPECT_TRUE(contains(help.text, "Examples:\n  shardproof checkpoint ")) << help.text;
+  }
+}
+
+}  // namespace
+}  // namespace shardproof

@@ -1,0 +1,118 @@
+// ctest: unit
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "data/loader.h"
+#include "harness/child.h"
+
+namespace shardproof {
+namespace {
+
+ChildResult show(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {SHARDPROOF_COMMAND, "show"});
+  return run_child(arguments, std::chrono::seconds(20));
+}
+
+void expect_refusal(const std::vector<std::string>& arguments,
+                    const std::vector<std::string>& parts) {
+  const ChildResult result = show(arguments);
+  EXPECT_EQ(result.exit_code, 2) << result.output;
+  for (const std::string& part : parts) {
+    EXPECT_NE(result.output.find(part), result.output.npos) << result.output << " lacks " << part;
+  }
+}
+
+TEST(Show, LayoutPrintsTheGroupsOfEveryAxis) {
+  const ChildResult result = show({"layout", "dp2.tp2.pp2"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_NE(result.output.find("dp2.tp2.pp2: 8 ranks\n"
+                               "tp   2  [0 1] [2 3] [4 5] [6 7]\n"),
+            result.output.npos)
+      << result.output;
+  EXPECT_NE(result.output.find("can be trained: no: layout dp2.tp2.pp2: tensor parallelism"),
+            result.output.npos);
+}
+
+TEST(Show, LayoutAsJson) {
+  const ChildResult result = show({"layout", "dp=2,zero=1", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const Json json = parse_json(result.output, "show");
+  EXPECT_EQ(json["layout"], "dp2.zero1");
+  EXPECT_EQ(json["axes"]["dp"]["groups"], Json::parse("[[0, 1]]"));
+  EXPECT_EQ(json["axes"]["tp"]["degree"], 1);
+  EXPECT_EQ(json["can_be_trained"], true);
+}
+
+TEST(Show, DataIsWhatTheRanksTake) {
+  const ChildResult result =
+      show({"data", "--layout", "dp3.zero1", "--set", "data.samples=40", "--steps", "3", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const Json json = parse_json(result.output, "show");
+  EXPECT_EQ(json["dataset"]["samples"], 40);
+  ASSERT_EQ(json["steps"].size(), 3u);
+  for (std::size_t step = 0; step < 3; ++step) {
+    // 40 samples are two steps of 16: the third step begins the second epoch.
+    const auto order = epoch_order(40, 1, step / 2);
+    EXPECT_EQ(json["steps"][step]["epoch"], step / 2);
+    ASSERT_EQ(json["steps"][step]["ranks"].size(), 3u);
+    std::vector<std::int64_t> ids;
+    for (const Json& rank : json["steps"][step]["ranks"]) {
+      const auto mine = rank["samples"].get<std::vector<std::int64_t>>();
+      EXPECT_EQ(mine.size(), 4 * rank["micro_batches"].size());
+      ids.insert(ids.end(), mine.begin(), mine.end());
+    }
+    const auto begin = order.begin() + static_cast<std::ptrdiff_t>(step % 2 * 16);
+    EXPECT_EQ(ids, std::vector<std::int64_t>(begin, begin + 16));
+  }
+}
+
+TEST(Show, DataAsATable) {
+  const ChildResult result = show({"data", "--steps", "1"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_NE(result.output.find("synthetic: 4096 samples an epoch of 16 tokens, digest "),
+            result.output.npos);
+  EXPECT_NE(result.output.find("step  epoch  rank  micro-batches"), result.output.npos);
+  EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 3 + 4 + 1);
+}
+
+TEST(Show, CollectivesAsTableAndJson) {
+  const ChildResult table = show({"collectives"});
+  EXPECT_EQ(table.exit_code, 0);
+  EXPECT_NE(table.output.find("all_reduce: every rank gets the sum\n"), table.output.npos);
+  EXPECT_NE(table.output.find("60 64 68 72"), table.output.npos);
+  const ChildResult result = show({"collectives", "--ranks", "2", "--json"});
+  ASSERT_EQ(result.exit_code, 0);
+  const Json json = parse_json(result.output, "show");
+  const auto found = std::find_if(
+      json.begin(), json.end(), [](const Json& each) { return each["operation"] == "all_gather"; });
+  ASSERT_NE(found, json.end());
+  EXPECT_EQ((*found)["ranks"][1]["after"], Json::parse("[0, 10]"));
+}
+
+TEST(Show, HelpHasExamples) {
+  for (const char* verb : {"collectives", "layout", "data"}) {
+    const ChildResult result = show({verb, "--help"});
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_NE(result.output.find(std::string("Examples:\n  shardproof show ") + verb),
+              result.output.npos)
+        << result.output;
+  }
+}
+
+TEST(Show, BadUsageIsRefusedWithTwo) {
+  expect_refusal({}, {"subcommand"});
+  expect_refusal({"layout"}, {"LAYOUT"});
+  expect_refusal({"layout", "dq2"}, {"layout \"dq2\"", "part \"dq2\"", "expected"});
+  expect_refusal({"layout", "dp100000"}, {"has 100000 ranks; expected at most 65536"});
+  expect_refusal({"data", "/nowhere/run.toml"}, {"/nowhere/run.toml", "cannot be read"});
+  expect_refusal({"data", "--set", "training.stesp=1"}, {"training.stesp", "training.steps"});
+  expect_refusal({"data", "--set", "data.samples=15"}, {"15 samples", "data.last short"});
+  expect_refusal({"data", "--steps", "0"}, {"--steps"});
+  expect_refusal({"data", "--layout", "dp2.tp2"}, {"not supported yet"});
+  expect_refusal({"collectives", "--ranks", "0"}, {"--ranks"});
+}
+
+}  // namespace
+}  // namespace shardproof
