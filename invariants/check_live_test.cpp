@@ -196,5 +196,33 @@ TEST_F(Kill, IsInconclusiveWithoutTheStartersRecord) {
   EXPECT_EQ(judge(trace), Outcome::inconclusive);
 }
 
+Trace saved(int exit_code) {
+  Trace trace;
+  trace.ranks.emplace_back();
+  trace.ranks[0].checkpoints = {{2, "out/step-00000002", false}, {2, "out/step-00000002", true}};
+  trace.harness = {Json{{"kind", "verify"},
+                        {"id", "step-00000002"},
+                        {"exit_code", exit_code},
+                        {"output", "a digest is wrong"}}};
+  return trace;
+}
+
+TEST(Verified, IsWhatTheOtherProcessSaid) {
+  EXPECT_EQ(check_verified(saved(0), "step-00000002").outcome, Outcome::pass);
+  const Verdict verdict = check_verified(saved(1), "step-00000002");
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  EXPECT_NE(verdict.reason.find("a digest is wrong"), std::string::npos);
+}
+
+TEST(Verified, IsInconclusiveWhenNothingWasSavedOrNobodyLooked) {
+  EXPECT_EQ(check_verified(saved(0), "step-00000004").outcome, Outcome::inconclusive);
+  Trace trace = saved(0);
+  trace.harness.clear();
+  EXPECT_EQ(check_verified(trace, "step-00000002").outcome, Outcome::inconclusive);
+  trace = saved(0);
+  trace.ranks[0].checkpoints.pop_back();  // begun and never done
+  EXPECT_EQ(check_verified(trace, "step-00000002").outcome, Outcome::inconclusive);
+}
+
 }  // namespace
 }  // namespace shardproof

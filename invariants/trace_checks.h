@@ -49,6 +49,8 @@ Verdict check_loss_falls_by_quarters(const Trace& trace, double ratio);
 // The optimizer bytes of the ranks that share a state add up to 12 P, and each rank holds its exact
 // share (12 P / R) up to less than one block (12,288 bytes), as the trace's memory events say.
 Verdict check_optimizer_bytes(const Trace& trace);
+// A finished save of checkpoint `id`, and a `verify` event in harness.jsonl with exit code 0.
+Verdict check_verified(const Trace& trace, const std::string& id);
 // harness.jsonl names the killed rank before the deadline; its own last line is the place; no rank
 // wrote `end`.
 Verdict check_kill(const Trace& trace, int rank, std::int64_t step, const std::string& phase,

@@ -1,0 +1,144 @@
+#include "harness/accept_plan.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "checkpoint/manifest.h"
+#include "invariants/trace_checks.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int shortest_run = 4;  // two steps before the cut and two behind it
+
+std::string backend_words(const std::string& backend) {
+  return backend == "mpi" ? "MPI processes" : "thread ranks";
+}
+
+const Trace& of(const Traces& traces, const std::string& leg) {
+  static const Trace none;
+  const auto found = traces.find(leg);
+  return found == traces.end() ? none : found->second;
+}
+
+}  // namespace
+
+void check_corpus(const Corpus& corpus) {
+  if (corpus.config.training.steps >= shortest_run) return;
+  throw Error(ErrorKind::bad_input, "training.steps",
+              fmt::format("found {}; expected at least {}: a run is cut in two, and lost moments show "
+                          "only in the second step behind the cut",
+                          corpus.config.training.steps, shortest_run));
+}
+
+std::vector<Leg> plan_legs(const Corpus& corpus, const std::string& checkpoints) {
+  const std::int64_t cut = corpus.checkpoint_step(), last = corpus.config.training.steps - 1;
+  const std::string id = step_id(cut);
+  Leg plain{"", corpus.config, {}, std::nullopt};
+  plain.config.checkpoint = {};
+  plain.config.run.fault.clear();
+  const auto saving = [&](const std::string& name) {
+    CheckpointSection section;
+    section.directory = checkpoints + "/" + name;
+    section.every = static_cast<int>(cut);
+    return section;
+  };
+  const auto loading = [&](const std::string& name) {
+    CheckpointSection section;
+    section.directory = checkpoints + "/" + name;
+    section.last = false;
+    return section;
+  };
+  Leg main = plain, reference = plain, repeat = plain, resumed = plain;
+  main.name = "main";
+  main.config.checkpoint = saving("main");
+  main.capture = {-1, 0, 1, cut, cut + 1, last - 1, last};
+  reference.name = "dp1";
+  reference.config.run.layout = "dp1";
+  repeat.name = "repeat";
+  resumed.name = "resumed";
+  resumed.config.checkpoint = loading("main");
+  resumed.resume = id;
+  std::vector<Leg> out = {main, reference, repeat, resumed};
+  if (corpus.kill) {
+    Leg kill = plain, again = plain;
+    kill.name = "kill";
+    kill.config.run.backend = "mpi";
+    kill.config.checkpoint = saving("kill");
+    kill.config.run.fault =
+        fmt::format("{}:{}:{}:kill", corpus.kill_rank, corpus.kill_step, corpus.kill_phase);
+    again.name = "kill-resumed";
+    again.config.run.backend = "mpi";
+    again.config.checkpoint = loading("kill");
+    again.resume = id;
+    out.push_back(kill);
+    out.push_back(again);
+  }
+  return out;
+}
+
+std::vector<PlannedVerdict> plan_verdicts(const Corpus& corpus) {
+  const std::int64_t steps = corpus.config.training.steps, cut = corpus.checkpoint_step();
+  const std::string layout = corpus.config.run.layout;
+  const std::string main = fmt::format("{}: {} on {}", corpus.name, layout,
+                                       backend_words(corpus.config.run.backend));
+  std::vector<PlannedVerdict> out;
+  const auto single = [&](Verdict (*check)(const Trace&)) {
+    out.push_back({main, {"main"}, [check](const Traces& t) { return check(of(t, "main")); }});
+  };
+  const auto judge = [&](const std::string& subject, std::vector<std::string> legs,
+                         std::function<Verdict(const Traces&)> body) {
+    out.push_back({subject, std::move(legs), std::move(body)});
+  };
+  judge(main, {"main"}, [=](const Traces& t) { return check_live(of(t, "main"), steps); });
+  single(check_cover);
+  single(check_replicas);
+  judge(main, {"dp1", "main"},
+        [](const Traces& t) { return check_layout(of(t, "dp1"), of(t, "main")); });
+  judge(main, {"main", "repeat"},
+        [](const Traces& t) { return check_repeat(of(t, "main"), of(t, "repeat")); });
+  judge(main, {"main"}, [](const Traces& t) { return check_data(of(t, "main")); });
+  if (corpus.loss == LossRule::every_step) {
+    judge(main, {"main"}, [](const Traces& t) { return check_loss_falls(of(t, "main"), 0.02, 0.8); });
+  } else if (corpus.loss == LossRule::quarters) {
+    judge(main, {"main"},
+          [](const Traces& t) { return check_loss_falls_by_quarters(of(t, "main"), 0.95); });
+  }
+  single(check_optimizer_bytes);
+  single(check_optimizer);
+  judge(main, {"main"},
+        [=](const Traces& t) { return check_verified(of(t, "main"), step_id(cut)); });
+  judge(main, {"main", "resumed"},
+        [=](const Traces& t) { return check_resume(of(t, "main"), of(t, "resumed"), cut); });
+  if (corpus.kill) {
+    const std::string killed = fmt::format("{}: {} on MPI processes, rank {} killed", corpus.name,
+                                           layout, corpus.kill_rank);
+    judge(killed, {"kill"}, [=](const Traces& t) {
+      return check_kill(of(t, "kill"), corpus.kill_rank, corpus.kill_step, corpus.kill_phase,
+                        kill_deadline_seconds);
+    });
+    judge(killed, {"main", "kill-resumed"}, [=](const Traces& t) {
+      Verdict verdict = check_resume(of(t, "main"), of(t, "kill-resumed"), cut);
+      verdict.check = "kill-resume";
+      return verdict;
+    });
+  }
+  return out;
+}
+
+Json expectations(const std::vector<Corpus>& corpora) {
+  Json out = Json::array();
+  for (const Corpus& corpus : corpora) {
+    for (const PlannedVerdict& planned : plan_verdicts(corpus)) {
+      const Verdict verdict = planned.judge({});
+      out.push_back(Json{{"corpus", corpus.name},
+                         {"check", verdict.check},
+                         {"subject", planned.subject},
+                         {"legs", planned.legs},
+                         {"expected", verdict.sentence}});
+    }
+  }
+  return out;
+}
+
+}  // namespace shardproof

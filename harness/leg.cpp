@@ -1,0 +1,62 @@
+#include "harness/leg.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/clock.h"
+#include "harness/world.h"
+
+namespace shardproof {
+namespace {
+
+// The seconds by part of a metrics file of rank 0; zeros when there is none.
+std::array<double, part_count> read_parts(const std::filesystem::path& file) {
+  std::array<double, part_count> out{};
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    const Json parts = parse_json(line, file.string()).value("parts", Json::object());
+    for (int i = 0; i < part_count; ++i) {
+      const auto key = std::string(name(static_cast<Part>(i)));
+      if (parts.contains(key)) out[static_cast<std::size_t>(i)] += parts[key].get<double>();
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+LegResult run_leg(const Leg& leg, const std::string& directory, const std::atomic<bool>* stop) {
+  const std::filesystem::path root(directory);
+  if (!std::filesystem::create_directories(root)) {
+    throw Error(ErrorKind::conflict, directory, "exists already; a leg needs a fresh folder");
+  }
+  std::ofstream(root / "run.txt") << run_line(leg.config) << "\n";
+  RunRequest request;
+  request.config = leg.config;
+  request.trace.directory = (root / "trace").string();
+  request.trace.capture = leg.capture;
+  request.trace.digest = true;
+  request.metrics_directory = (root / "metrics").string();
+  request.resume = leg.resume;
+  request.stop = stop;
+  std::filesystem::create_directories(request.trace.directory);
+  std::filesystem::create_directories(request.metrics_directory);
+  LegResult out;
+  out.leg = leg;
+  const Duration begun = Clock::real().now();
+  try {
+    run(request);
+  } catch (const Error& error) {
+    out.error = error;
+  }
+  out.seconds = std::chrono::duration<double>(Clock::real().now() - begun).count();
+  out.parts = read_parts(root / "metrics" / "rank_00000.jsonl");
+  try {
+    out.trace = read_trace(request.trace.directory);
+  } catch (const Error& error) {
+    if (!out.error) out.error = error;  // a leg that ended well must have left a trace
+  }
+  return out;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,39 @@
+// leg: one run of several that are compared. A leg that fails is a result, not an exception: its
+// verdicts say so. Everything a leg leaves lies in its folder: run.txt (the run line), trace/,
+// checkpoints/ where it saves, metrics.
+// Thread rule: one leg at a time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/error.h"
+#include "trace/reader.h"
+#include "train/config.h"
+#include "train/metrics.h"
+
+namespace shardproof {
+
+struct Leg {
+  std::string name;                   // "main", "dp1", "repeat", ...
+  Config config;
+  std::set<std::int64_t> capture;     // steps whose tensors are written; digests always are
+  std::optional<std::string> resume;  // checkpoint id in config.checkpoint.directory
+};
+
+struct LegResult {
+  Leg leg;
+  Trace trace;                        // empty when the leg wrote none
+  std::optional<Error> error;         // how the leg ended, when not well
+  double seconds = 0;
+  std::array<double, part_count> parts{};  // seconds of rank 0 by part, over all steps
+};
+
+// Runs the leg in `directory` (created; must not exist). `stop`, when set, ends it after a step.
+LegResult run_leg(const Leg& leg, const std::string& directory, const std::atomic<bool>* stop);
+
+}  // namespace shardproof
