@@ -9,6 +9,9 @@
 namespace shardproof {
 namespace {
 
+// A leg takes seconds; this long means that something hangs.
+constexpr auto leg_deadline = std::chrono::minutes(5);
+
 // The seconds by part of a metrics file of rank 0; zeros when there is none.
 std::array<double, part_count> read_parts(const std::filesystem::path& file) {
   std::array<double, part_count> out{};
@@ -39,18 +42,19 @@ LegResult run_leg(const Leg& leg, const std::string& directory, const std::atomi
   request.metrics_directory = (root / "metrics").string();
   request.resume = leg.resume;
   request.stop = stop;
+  request.launch_deadline = leg_deadline;
   std::filesystem::create_directories(request.trace.directory);
   std::filesystem::create_directories(request.metrics_directory);
   LegResult out;
   out.leg = leg;
   const Duration begun = Clock::real().now();
   try {
-    run(request);
+    out.interrupted = !run(request);
   } catch (const Error& error) {
     out.error = error;
   }
   out.seconds = std::chrono::duration<double>(Clock::real().now() - begun).count();
-  out.parts = read_parts(root / "metrics" / "rank_00000.jsonl");
+  out.parts = read_parts(root / "metrics" / "metrics.rank_00000.jsonl");
   try {
     out.trace = read_trace(request.trace.directory);
   } catch (const Error& error) {

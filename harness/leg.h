@@ -29,6 +29,7 @@ struct LegResult {
   Leg leg;
   Trace trace;                        // empty when the leg wrote none
   std::optional<Error> error;         // how the leg ended, when not well
+  bool interrupted = false;           // by Ctrl-C
   double seconds = 0;
   std::array<double, part_count> parts{};  // seconds of rank 0 by part, over all steps
 };

@@ -169,6 +169,7 @@ class RankRun {
                 {"layout", mesh.layout().print()},
                 {"backend", config_.run.backend},
                 {"seeds", Json{{"training", config_.training.seed}}},
+                {"data", Json{{"size", dataset_->size()}}},
                 {"data_digest", dataset_->digest().hex()},
                 {"tokenizer", dataset_->tokenizer()},
                 {"tokenizer_digest", dataset_->tokenizer_digest().hex()},

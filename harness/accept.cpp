@@ -1,0 +1,110 @@
+#include "harness/accept.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "base/clock.h"
+#include "data/dataset.h"
+#include "harness/accept_report.h"
+#include "harness/accept_run.h"
+#include "train/sections.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int interrupted_exit = 130;
+
+// Opens every input once, so that bad input ends the command before a folder is made.
+void check_inputs(const std::vector<Corpus>& corpora) {
+  for (const Corpus& corpus : corpora) {
+    const Config& config = corpus.config;
+    const auto dataset = open_dataset(dataset_of(config), config.model.sequence,
+                                      config.model.vocabulary,
+                                      static_cast<std::uint64_t>(config.training.seed));
+    if (dataset->size() < config.training.global_batch && config.data.last == "drop") {
+      throw Error(ErrorKind::bad_input, config.data.path.empty() ? "data.samples" : config.data.path,
+                  fmt::format("holds {} samples; expected at least one global batch of {}",
+                              dataset->size(), config.training.global_batch));
+    }
+  }
+}
+
+// A folder of this run alone.
+std::string fresh_folder(const std::string& asked) {
+  namespace fs = std::filesystem;
+  if (!asked.empty()) {
+    if (fs::exists(asked)) {
+      throw Error(ErrorKind::conflict, asked, "exists already; a run never writes into a folder that "
+                                              "it did not make");
+    }
+    if (!fs::create_directories(asked)) {
+      throw Error(ErrorKind::io, asked, "the folder cannot be made");
+    }
+    return asked;
+  }
+  for (int n = 1;; ++n) {
+    const std::string name = fmt::format("shardproof-report-{}", n);
+    if (fs::create_directory(name)) return name;
+  }
+}
+
+void write_expectations(const std::vector<Corpus>& corpora, const std::string& out) {
+  std::ofstream file(out + "/expectations.json");
+  file << expectations(corpora).dump(1) << '\n' << std::flush;
+  if (!file) throw Error(ErrorKind::io, "write " + out + "/expectations.json", "expectations");
+}
+
+class Screen {
+ public:
+  explicit Screen(bool quiet) : quiet_(quiet) {}
+  void say(const std::string& text) const {
+    if (quiet_) return;
+    fmt::print("{}\n", text);
+    std::fflush(stdout);
+  }
+
+ private:
+  bool quiet_;
+};
+
+}  // namespace
+
+int prove(const std::vector<Corpus>& corpora, const ProofOptions& options) try {
+  const Duration begun = Clock::real().now();
+  check_inputs(corpora);
+  const std::string out = fresh_folder(options.out);
+  write_expectations(corpora, out);
+  const Screen screen(options.quiet || options.json);
+  std::vector<CorpusResult> results;
+  for (const Corpus& corpus : corpora) {
+    Config shown = corpus.config;
+    shown.checkpoint = {};
+    screen.say(fmt::format("{}: {}", corpus.name, run_line(shown)));
+    results.push_back(
+        prove_corpus(corpus, {out, [&](const std::string& line) { screen.say(line); }, options.stop}));
+    if (results.back().interrupted) {
+      screen.say("interrupted; the legs so far are in " + out + "/legs");
+      return interrupted_exit;
+    }
+  }
+  const double seconds = std::chrono::duration<double>(Clock::real().now() - begun).count();
+  const Report report = make_report(options.title, results, seconds);
+  write_report(report, out);
+  for (const ReportSection& section : report.sections) screen.say("\n" + text_table(section));
+  std::string lines;
+  for (const CorpusResult& result : results) {
+    lines += fmt::format("\n{}\n", result.corpus.name);
+    for (const Verdict& verdict : result.verdicts) lines += verdict_lines(verdict);
+  }
+  screen.say(lines);
+  screen.say(fmt::format("report: {}/report.html ({:.0f} s)", out, seconds));
+  if (options.json) fmt::print("{}\n", report_json(report).dump(1));
+  return exit_code(report.verdicts);
+} catch (const std::filesystem::filesystem_error& error) {
+  throw Error(ErrorKind::io, error.path1().string(), error.code().message());
+}
+
+}  // namespace shardproof

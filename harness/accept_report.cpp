@@ -1,0 +1,188 @@
+#include "harness/accept_report.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "base/digest.h"
+#include "data/dataset.h"
+#include "harness/accept_tables.h"
+#include "harness/child.h"
+#include "train/sections.h"
+
+namespace shardproof {
+namespace {
+
+// The commit of the sources this program was built from, when they are still there.
+std::string commit() {
+  if (!std::filesystem::exists(SHARDPROOF_SOURCE_DIR "/.git")) return "unknown";
+  try {
+    const ChildResult git = run_child({"/usr/bin/env", "git", "-C", SHARDPROOF_SOURCE_DIR, "describe",
+                                       "--always", "--dirty", "--abbrev=12"},
+                                      std::chrono::seconds(10));
+    if (git.exit_code == 0) return git.output.substr(0, git.output.find('\n'));
+  } catch (const Error&) {
+    // No git on this machine: the digest of the program still names it.
+  }
+  return "unknown";
+}
+
+std::string host_name() {
+  char text[256] = {};
+  return ::gethostname(text, sizeof text - 1) == 0 ? text : "unknown";
+}
+
+std::int64_t parameter_count(const Config& config) {
+  return PieceTable(gpt_pieces(shape_of(config))).elements();
+}
+
+Json input_facts(const Corpus& corpus) {
+  const Config& config = corpus.config;
+  const auto dataset = open_dataset(dataset_of(config), config.model.sequence,
+                                    config.model.vocabulary,
+                                    static_cast<std::uint64_t>(config.training.seed));
+  Json out{{"case", case_line(config)},
+           {"config_digest", config_digest(config)},
+           {"parameters", parameter_count(config)},
+           {"layout", config.run.layout},
+           {"backend", config.run.backend},
+           {"seed", config.training.seed},
+           {"data", config.data.kind}};
+  if (!config.data.path.empty()) {
+    out["file"] = std::filesystem::path(config.data.path).filename().string();
+    out["file_bytes"] = std::filesystem::file_size(config.data.path);
+  }
+  out["samples"] = dataset->size();
+  out["data_digest"] = dataset->digest().hex();
+  out["tokenizer"] = dataset->tokenizer();
+  return out;
+}
+
+// What the first rank of the first leg that ran says of the program.
+Json program_facts(const std::vector<CorpusResult>& results) {
+  Json out = Json::object();
+  for (const CorpusResult& result : results) {
+    const Trace* trace = result.trace("main");
+    if (trace == nullptr || !trace->ranks.front().run.is_object()) continue;
+    for (const char* key : {"code", "versions", "kernels"}) {
+      if (trace->ranks.front().run.contains(key)) out[key] = trace->ranks.front().run[key];
+    }
+    break;
+  }
+  out["commit"] = commit();
+  return out;
+}
+
+Json death_facts(const std::vector<CorpusResult>& results) {
+  for (const CorpusResult& result : results) {
+    const Trace* trace = result.trace("kill");
+    if (trace == nullptr) continue;
+    for (const Json& event : trace->harness) {
+      if (event.value("kind", "") == "death") return event;
+    }
+  }
+  return nullptr;
+}
+
+Json timing_facts(const std::vector<CorpusResult>& results, double seconds) {
+  return Json{{"host", host_name()},
+              {"cores", std::thread::hardware_concurrency()},
+              {"finished", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+              {"seconds", seconds},
+              {"death", death_facts(results)}};
+}
+
+void add_statements(Report& report) {
+  report.scope = {
+      "Canonical reduction: for one Case every legal layout gives the same bits on this machine and "
+      "in this numerics mode (kernels, library versions). Another machine may give other bits unless "
+      "numerics.portable is on.",
+      "Native reduction is not built yet; it will be judged by the declared error model, not by "
+      "bits.",
+      "Verdicts are computed from the traces in legs/, never from the trainer's memory."};
+  report.inferences = {
+      "The state digest of a step stands for the state: two states with equal SHA-256 are taken to "
+      "be equal. Digests are of every step; bytes were captured at some.",
+      "One rank owning everything is the reference. That the reference itself is right (gradients "
+      "against finite differences and PyTorch's numbers) is shown by the tests, not by this run.",
+      "Thread ranks and MPI processes run the same step; what only a network between machines can "
+      "do was not met here."};
+  report.not_verified = {
+      "Layouts other than the ones listed; tensor, sequence, context, pipeline and expert "
+      "parallelism; ZeRO 2 and 3.",
+      "Kills at other places than the one listed; hangs; damage to files while they are written.",
+      "Other machines, other kernels, GPUs; speed."};
+}
+
+}  // namespace
+
+Report make_report(const std::string& title, const std::vector<CorpusResult>& results,
+                   double seconds) {
+  Report report;
+  report.title = title;
+  report.facts["program"] = program_facts(results);
+  report.timing = timing_facts(results, seconds);
+  for (const CorpusResult& result : results) {
+    const std::string& name = result.corpus.name;
+    Config shown = result.corpus.config;
+    shown.checkpoint = {};
+    report.run_line += (report.run_line.empty() ? "" : "\n") + name + ": " + run_line(shown);
+    report.config_toml += fmt::format("# {}\n{}\n", name, to_toml(shown));
+    report.facts[name] = input_facts(result.corpus);
+    report.verdicts.insert(report.verdicts.end(), result.verdicts.begin(), result.verdicts.end());
+    const auto add = [&](ReportSection section) { report.sections.push_back(std::move(section)); };
+    const Trace* main = result.trace("main");
+    if (main != nullptr) {
+      add(loss_table(name, *main));
+      add(memory_table(name, *main));
+    }
+    if (result.manifest) add(manifest_table(name, *result.manifest));
+    for (const char* leg : {"resumed", "kill-resumed"}) {
+      const Trace* resumed = result.trace(leg);
+      if (main == nullptr || resumed == nullptr) continue;
+      add(resume_table(fmt::format("{}: {} from step {}", name, leg,
+                                   result.corpus.checkpoint_step()),
+                       *main, *resumed, result.corpus.checkpoint_step()));
+    }
+    add(digest_table(name, result.legs));
+    report.timing_sections.push_back(time_table(name, result.legs));
+    for (ReportSeries& series : loss_series(name, result.legs)) report.series.push_back(series);
+  }
+  add_statements(report);
+  return report;
+}
+
+std::string verdict_lines(const Verdict& verdict) {
+  const bool failed = verdict.outcome == Outcome::fail;
+  const char* word = failed ? "FAIL" : verdict.outcome == Outcome::pass ? "PASS" : "OPEN";
+  if (verdict.outcome == Outcome::pass) {
+    return fmt::format("{}  {:<15}  {}\n", word, verdict.check, verdict.sentence);
+  }
+  std::string out = fmt::format("{}  {:<15}  {}\n", word, verdict.check, verdict.subject);
+  const auto line = [&](const char* key, const std::string& text) {
+    out += fmt::format("      {:<9} {}\n", key, text);
+  };
+  line("expected", verdict.sentence);
+  if (!verdict.difference) line("found", verdict.reason);
+  if (verdict.difference) {
+    const Difference& at = *verdict.difference;
+    line("step", fmt::format("{}, {}", at.step, at.phase));
+    if (!at.tensor.empty()) {
+      line("tensor", fmt::format("{}{}{}{}", at.tensor,
+                                 at.piece >= 0 ? fmt::format(", piece {}", at.piece) : "",
+                                 at.rank >= 0 ? fmt::format(", rank {}", at.rank) : "",
+                                 at.element >= 0 ? fmt::format(", element {}", at.element) : ""));
+    } else if (at.rank >= 0) {
+      line("rank", std::to_string(at.rank));
+    }
+    line("bits", fmt::format("{} expected", at.left));
+    line("", fmt::format("{} found", at.right));
+  }
+  if (!verdict.replay.empty()) line("replay", verdict.replay);
+  return out;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,124 @@
+// accept, replay: the verbs that prove.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "base/error.h"
+#include "harness/accept.h"
+#include "harness/cli/cli.h"
+#include "harness/cli/stop_signal.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int nothing_decided = 3, bisect_skip = 125;
+
+struct ProveFlags {
+  std::string out;
+  bool json = false;
+  bool bisect = false;
+};
+
+void add_flags(CLI::App& verb, ProveFlags& flags) {
+  verb.add_option("--out", flags.out,
+                  "Folder of the report; must not exist (default: shardproof-report-<n>)");
+  verb.add_flag("--json", flags.json, "Print report.json instead of the screen");
+  verb.add_flag("--bisect", flags.bisect, "Exit 125 instead of 3, for git bisect run");
+}
+
+int run_proof(const std::vector<Corpus>& corpora, const std::string& title,
+              const ProveFlags& flags) {
+  const StopSignal stop;
+  ProofOptions options;
+  options.title = title;
+  options.out = flags.out;
+  options.json = flags.json;
+  options.stop = &stop.flag();
+  return prove(corpora, options);
+}
+
+// An Error that says 3 must be mapped, too, so it is printed here.
+template <typename Body>
+int with_bisect(bool bisect, const Body& body) {
+  if (!bisect) return body();
+  int code = 0;
+  try {
+    code = body();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "shardproof: %s\n", error.what());
+    code = exit_code(error.kind());
+  }
+  return code == nothing_decided ? bisect_skip : code;
+}
+
+// A run line, or the first line of @FILE.
+std::string read_run(const std::string& argument) {
+  if (!argument.starts_with('@')) return argument;
+  const std::string path = argument.substr(1);
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line)) {
+    throw Error(ErrorKind::bad_input, path, "cannot be read, or is empty; expected a run line");
+  }
+  return line;
+}
+
+}  // namespace
+
+void add_accept(CLI::App& app, int& status) {
+  struct Arguments : AcceptOptions, ProveFlags {};
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb = app.add_subcommand(
+      "accept", "Train on several layouts, compare them bit for bit, write a report");
+  verb->add_option("--text", arguments->text, "Text file of the second corpus (default: a licence)");
+  verb->add_option("--ranks", arguments->ranks, "Ranks of the main leg (default: 4)")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--backend", arguments->backend, "threads (of this process) or mpi (processes)")
+      ->check(CLI::IsMember({"threads", "mpi"}));
+  verb->add_option("--layout", arguments->layout, "dp4.zero1, or dp=4,zero=1");
+  verb->add_option("--set", arguments->set, "Set any key of both configs: training.steps=10")
+      ->type_name("KEY=VALUE");
+  add_flags(*verb, *arguments);
+  verb->footer(
+      "Examples:\n"
+      "  shardproof accept\n"
+      "  shardproof accept --backend mpi --text book.txt\n"
+      "  shardproof accept --layout dp2 --set training.steps=40 --out evidence\n"
+      "  git bisect run build/release/bin/shardproof accept --bisect\n"
+      "Exit codes: 0 every verdict passes, 1 one fails, 2 bad usage or input, 3 something is lacking "
+      "or\nundecided, 130 on Ctrl-C.");
+  verb->callback([arguments, &status] {
+    status = with_bisect(arguments->bisect, [&] {
+      return run_proof(accept_corpora(*arguments), "Shardproof acceptance run", *arguments);
+    });
+  });
+}
+
+void add_replay(CLI::App& app, int& status) {
+  struct Arguments : ProveFlags {
+    std::string run;
+    bool loss = false;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb = app.add_subcommand("replay", "Run a Run again and judge it as accept does");
+  verb->add_option("RUN", arguments->run,
+                   "Keys that are not at their defaults, as accept and traces print them, or @FILE")
+      ->required();
+  verb->add_flag("--loss", arguments->loss, "Judge also whether the loss falls");
+  add_flags(*verb, *arguments);
+  verb->footer(
+      "Examples:\n"
+      "  shardproof replay 'training.seed=7 run.layout=dp2.zero1'\n"
+      "  shardproof replay 'run.fault=2:13:backward:kill'\n"
+      "  shardproof replay @shardproof-report-1/legs/synthetic/main/run.txt");
+  verb->callback([arguments, &status] {
+    status = with_bisect(arguments->bisect, [&] {
+      const Config config = parse_run_line(read_run(arguments->run));
+      return run_proof({replay_corpus(config, arguments->loss)}, "Shardproof replay", *arguments);
+    });
+  });
+}
+
+}  // namespace shardproof

@@ -1,0 +1,113 @@
+// trace: the verbs that judge traces of any program: check one, diff two.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/error.h"
+#include "harness/accept_report.h"
+#include "harness/cli/cli.h"
+#include "invariants/trace_checks.h"
+
+namespace shardproof {
+namespace {
+
+struct Arguments {
+  std::string first, second;
+  int steps = 0;
+  bool json = false;
+};
+
+constexpr int same = 0, different = 1, trouble = 2;  // as diff(1)
+
+// The steps that were asked for: as typed, as the config in the trace says, or as many as were done.
+std::int64_t steps_asked(const Arguments& arguments, const Trace& trace) {
+  if (arguments.steps > 0) return arguments.steps;
+  const std::vector<std::int64_t> done = trace.step_numbers();
+  const Json& run = trace.ranks.front().run;
+  const Json::json_pointer path("/config/training/steps");
+  if (run.is_object() && run.contains(path) && run[path].is_number_integer()) {
+    return run[path].get<std::int64_t>() - (done.empty() ? 0 : done.front());
+  }
+  return static_cast<std::int64_t>(done.size());
+}
+
+int check_one(const Arguments& arguments) {
+  const Trace trace = read_trace(arguments.first);
+  std::vector<Verdict> verdicts = {check_live(trace, steps_asked(arguments, trace)),
+                                   check_cover(trace),
+                                   check_replicas(trace),
+                                   check_data(trace),
+                                   check_optimizer_bytes(trace),
+                                   check_optimizer(trace)};
+  Json json = Json::array();
+  for (Verdict& verdict : verdicts) {
+    verdict.subject = arguments.first;
+    if (verdict.outcome == Outcome::fail) {
+      verdict.replay = fmt::format("shardproof trace check {}", arguments.first);
+    }
+    json.push_back(verdict.to_json());
+    if (!arguments.json) fmt::print("{}", verdict_lines(verdict));
+  }
+  if (arguments.json) fmt::print("{}\n", json.dump(1));
+  return exit_code(verdicts);
+}
+
+int diff_two(const Arguments& arguments) {
+  const Trace reference = read_trace(arguments.first), other = read_trace(arguments.second);
+  Verdict verdict = check_layout(reference, other);
+  verdict.check = "diff";
+  verdict.subject = arguments.first + " against " + arguments.second;
+  if (arguments.json) {
+    fmt::print("{}\n", verdict.to_json().dump(1));
+  } else if (verdict.outcome != Outcome::pass) {
+    fmt::print("{}\n", verdict.difference ? verdict.difference->print() : verdict.reason);
+  }
+  switch (verdict.outcome) {
+    case Outcome::pass:
+      return same;
+    case Outcome::fail:
+      return different;
+    default:
+      return trouble;
+  }
+}
+
+// Whatever cannot be read is trouble, also where an Error's own code is another.
+int as_diff(const Arguments& arguments) try {
+  return diff_two(arguments);
+} catch (const Error& error) {
+  std::fprintf(stderr, "shardproof: %s\n", error.what());
+  return trouble;
+}
+
+}  // namespace
+
+void add_trace(CLI::App& app, int& status) {
+  CLI::App* verb = app.add_subcommand("trace", "Judge traces: of ours or of any program");
+  verb->require_subcommand(1);
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* check = verb->add_subcommand("check", "Check one trace: live, cover, replicas, data, "
+                                                  "optimizer");
+  check->add_option("DIR", arguments->first, "Folder of rank_00000.jsonl")->required();
+  check->add_option("--steps", arguments->steps, "Steps that were asked for")
+      ->check(CLI::PositiveNumber);
+  check->add_flag("--json", arguments->json, "Print the verdicts as JSON");
+  check->footer(
+      "Examples:\n"
+      "  shardproof trace check shardproof-report-1/legs/text/main/trace\n"
+      "  shardproof trace check /tmp/trace --steps 100 --json\n"
+      "Exit codes: 0 every verdict passes, 1 one fails, 2 bad input, 3 one is undecided.");
+  check->callback([arguments, &status] { status = check_one(*arguments); });
+  CLI::App* diff = verb->add_subcommand("diff", "Compare two traces bit for bit, step by step");
+  diff->add_option("REF", arguments->first, "Folder of the trace that is right")->required();
+  diff->add_option("OTHER", arguments->second, "Folder of the trace that is judged")->required();
+  diff->add_flag("--json", arguments->json, "Print the verdict as JSON");
+  diff->footer(
+      "Examples:\n"
+      "  shardproof trace diff legs/synthetic/dp1/trace legs/synthetic/main/trace\n"
+      "Prints the first difference: step, phase, tensor, piece, rank, element, both bit patterns.\n"
+      "Exit codes as diff(1): 0 the same, 1 different, 2 trouble (nothing to compare, bad input).");
+  diff->callback([arguments, &status] { status = as_diff(*arguments); });
+}
+
+}  // namespace shardproof
