@@ -10,6 +10,7 @@
 #include "data/dataset.h"
 #include "harness/accept_report.h"
 #include "harness/accept_run.h"
+#include "harness/accept_tables.h"
 #include "train/sections.h"
 
 namespace shardproof {
@@ -21,11 +22,12 @@ constexpr int interrupted_exit = 130;
 void check_inputs(const std::vector<Corpus>& corpora) {
   for (const Corpus& corpus : corpora) {
     const Config& config = corpus.config;
-    const auto dataset = open_dataset(dataset_of(config), config.model.sequence,
-                                      config.model.vocabulary,
-                                      static_cast<std::uint64_t>(config.training.seed));
+    const auto dataset =
+        open_dataset(dataset_of(config), config.model.sequence, config.model.vocabulary,
+                     static_cast<std::uint64_t>(config.training.seed));
     if (dataset->size() < config.training.global_batch && config.data.last == "drop") {
-      throw Error(ErrorKind::bad_input, config.data.path.empty() ? "data.samples" : config.data.path,
+      throw Error(ErrorKind::bad_input,
+                  config.data.path.empty() ? "data.samples" : config.data.path,
                   fmt::format("holds {} samples; expected at least one global batch of {}",
                               dataset->size(), config.training.global_batch));
     }
@@ -37,8 +39,9 @@ std::string fresh_folder(const std::string& asked) {
   namespace fs = std::filesystem;
   if (!asked.empty()) {
     if (fs::exists(asked)) {
-      throw Error(ErrorKind::conflict, asked, "exists already; a run never writes into a folder that "
-                                              "it did not make");
+      throw Error(ErrorKind::conflict, asked,
+                  "exists already; a run never writes into a folder that "
+                  "it did not make");
     }
     if (!fs::create_directories(asked)) {
       throw Error(ErrorKind::io, asked, "the folder cannot be made");
@@ -83,8 +86,8 @@ int prove(const std::vector<Corpus>& corpora, const ProofOptions& options) try {
     Config shown = corpus.config;
     shown.checkpoint = {};
     screen.say(fmt::format("{}: {}", corpus.name, run_line(shown)));
-    results.push_back(
-        prove_corpus(corpus, {out, [&](const std::string& line) { screen.say(line); }, options.stop}));
+    results.push_back(prove_corpus(
+        corpus, {out, [&](const std::string& line) { screen.say(line); }, options.stop}));
     if (results.back().interrupted) {
       screen.say("interrupted; the legs so far are in " + out + "/legs");
       return interrupted_exit;

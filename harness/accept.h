@@ -1,8 +1,8 @@
 // accept: the main job: trains the mini GPT on several legs per corpus (main, one rank, repeat,
-// resumed, killed) and judges their traces. Leaves one folder: expectations.json (written before the
-// first step), legs/, checkpoints/, and the report. The folder is fresh; an existing one is refused
-// before anything runs, as is every bad input.
-// Thread rule: one at a time per process (legs share the process's signal handling).
+// resumed, killed) and judges their traces. Leaves one folder: expectations.json (written before
+// the first step), legs/, checkpoints/, and the report. The folder is fresh; an existing one is
+// refused before anything runs, as is every bad input. Thread rule: one at a time per process (legs
+// share the process's signal handling).
 #pragma once
 
 #include <atomic>
@@ -14,11 +14,11 @@
 namespace shardproof {
 
 struct AcceptOptions {
-  std::string text;                    // of corpus (b); empty: a licence text of the system
-  int ranks = 0;                       // 0: as the layout says
-  std::string layout;                  // empty: dp<ranks>.zero1
+  std::string text;    // of corpus (b); empty: a licence text of the system
+  int ranks = 0;       // 0: as the layout says
+  std::string layout;  // empty: dp<ranks>.zero1
   std::string backend = "threads";
-  std::vector<std::string> set;        // KEY=VALUE, for both corpora
+  std::vector<std::string> set;  // KEY=VALUE, for both corpora
 };
 
 // The two corpora of the acceptance run. Error bad_input.
@@ -28,9 +28,9 @@ Corpus replay_corpus(const Config& config, bool loss);
 
 struct ProofOptions {
   std::string title;
-  std::string out;                     // empty: the next free shardproof-report-<n>
-  bool quiet = false;                  // nothing on the screen but errors
-  bool json = false;                   // report.json on the screen, nothing else
+  std::string out;     // empty: the next free shardproof-report-<n>
+  bool quiet = false;  // nothing on the screen but errors
+  bool json = false;   // report.json on the screen, nothing else
   const std::atomic<bool>* stop = nullptr;
 };
 

@@ -1,10 +1,12 @@
 // accept_corpora: which Cases the main job proves.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "harness/accept.h"
 #include "mesh/layout.h"
+#include "trace/writer.h"
 
 namespace shardproof {
 namespace {
@@ -34,7 +36,8 @@ void plan_kill(Corpus& corpus) {
 }  // namespace
 
 std::string default_text() {
-  for (const char* path : {"/usr/share/common-licenses/GPL-3", SHARDPROOF_SOURCE_DIR "/README.md"}) {
+  for (const char* path :
+       {"/usr/share/common-licenses/GPL-3", SHARDPROOF_SOURCE_DIR "/README.md"}) {
     if (std::filesystem::is_regular_file(path)) return path;
   }
   throw Error(ErrorKind::environment, "/usr/share/common-licenses/GPL-3",
@@ -75,9 +78,9 @@ Corpus replay_corpus(const Config& config, bool loss) {
   if (!config.run.fault.empty()) {
     const TraceFault fault = parse_trace_fault(config.run.fault);
     if (fault.kind != TraceFault::Kind::kill) {
-      throw Error(ErrorKind::bad_input, "run.fault",
-                  fmt::format("found {}; expected a kill: others are not judged yet",
-                              config.run.fault));
+      throw Error(
+          ErrorKind::bad_input, "run.fault",
+          fmt::format("found {}; expected a kill: others are not judged yet", config.run.fault));
     }
     out.config.run.fault.clear();
     out.kill = true;
@@ -88,13 +91,14 @@ Corpus replay_corpus(const Config& config, bool loss) {
   check(out.config);
   check_corpus(out);
   const int world = parse_layout(out.config.run.layout).world();
-  if (out.kill && (out.kill_rank < 0 || out.kill_rank >= world ||
-                   out.kill_step < out.checkpoint_step() ||
-                   out.kill_step >= out.config.training.steps)) {
+  if (out.kill &&
+      (out.kill_rank < 0 || out.kill_rank >= world || out.kill_step < out.checkpoint_step() ||
+       out.kill_step >= out.config.training.steps)) {
     throw Error(ErrorKind::bad_input, "run.fault",
                 fmt::format("found rank {} at step {}; expected a rank below {} and a step from {} "
-                            "(the checkpoint) to {}", out.kill_rank, out.kill_step, world,
-                            out.checkpoint_step(), out.config.training.steps - 1));
+                            "(the checkpoint) to {}",
+                            out.kill_rank, out.kill_step, world, out.checkpoint_step(),
+                            out.config.training.steps - 1));
   }
   return out;
 }

@@ -25,10 +25,11 @@ const Trace& of(const Traces& traces, const std::string& leg) {
 
 void check_corpus(const Corpus& corpus) {
   if (corpus.config.training.steps >= shortest_run) return;
-  throw Error(ErrorKind::bad_input, "training.steps",
-              fmt::format("found {}; expected at least {}: a run is cut in two, and lost moments show "
-                          "only in the second step behind the cut",
-                          corpus.config.training.steps, shortest_run));
+  throw Error(
+      ErrorKind::bad_input, "training.steps",
+      fmt::format("found {}; expected at least {}: a run is cut in two, and lost moments show "
+                  "only in the second step behind the cut",
+                  corpus.config.training.steps, shortest_run));
 }
 
 std::vector<Leg> plan_legs(const Corpus& corpus, const std::string& checkpoints) {
@@ -80,8 +81,8 @@ std::vector<Leg> plan_legs(const Corpus& corpus, const std::string& checkpoints)
 std::vector<PlannedVerdict> plan_verdicts(const Corpus& corpus) {
   const std::int64_t steps = corpus.config.training.steps, cut = corpus.checkpoint_step();
   const std::string layout = corpus.config.run.layout;
-  const std::string main = fmt::format("{}: {} on {}", corpus.name, layout,
-                                       backend_words(corpus.config.run.backend));
+  const std::string main =
+      fmt::format("{}: {} on {}", corpus.name, layout, backend_words(corpus.config.run.backend));
   std::vector<PlannedVerdict> out;
   const auto single = [&](Verdict (*check)(const Trace&)) {
     out.push_back({main, {"main"}, [check](const Traces& t) { return check(of(t, "main")); }});
@@ -99,7 +100,8 @@ std::vector<PlannedVerdict> plan_verdicts(const Corpus& corpus) {
         [](const Traces& t) { return check_repeat(of(t, "main"), of(t, "repeat")); });
   judge(main, {"main"}, [](const Traces& t) { return check_data(of(t, "main")); });
   if (corpus.loss == LossRule::every_step) {
-    judge(main, {"main"}, [](const Traces& t) { return check_loss_falls(of(t, "main"), 0.02, 0.8); });
+    judge(main, {"main"},
+          [](const Traces& t) { return check_loss_falls(of(t, "main"), 0.02, 0.8); });
   } else if (corpus.loss == LossRule::quarters) {
     judge(main, {"main"},
           [](const Traces& t) { return check_loss_falls_by_quarters(of(t, "main"), 0.95); });

@@ -17,10 +17,10 @@ enum class LossRule { every_step, quarters, none };
 
 // One Case to be proven.
 struct Corpus {
-  std::string name;      // "synthetic", "text", "replay": also its folder
-  Config config;         // layout and backend of the main leg
+  std::string name;  // "synthetic", "text", "replay": also its folder
+  Config config;     // layout and backend of the main leg
   LossRule loss = LossRule::none;
-  bool kill = false;     // also: a rank killed on MPI processes
+  bool kill = false;  // also: a rank killed on MPI processes
   int kill_rank = 2;
   std::int64_t kill_step = 0;
   std::string kill_phase = "backward";

@@ -20,8 +20,8 @@ namespace {
 std::string commit() {
   if (!std::filesystem::exists(SHARDPROOF_SOURCE_DIR "/.git")) return "unknown";
   try {
-    const ChildResult git = run_child({"/usr/bin/env", "git", "-C", SHARDPROOF_SOURCE_DIR, "describe",
-                                       "--always", "--dirty", "--abbrev=12"},
+    const ChildResult git = run_child({"/usr/bin/env", "git", "-C", SHARDPROOF_SOURCE_DIR,
+                                       "describe", "--always", "--dirty", "--abbrev=12"},
                                       std::chrono::seconds(10));
     if (git.exit_code == 0) return git.output.substr(0, git.output.find('\n'));
   } catch (const Error&) {
@@ -41,9 +41,9 @@ std::int64_t parameter_count(const Config& config) {
 
 Json input_facts(const Corpus& corpus) {
   const Config& config = corpus.config;
-  const auto dataset = open_dataset(dataset_of(config), config.model.sequence,
-                                    config.model.vocabulary,
-                                    static_cast<std::uint64_t>(config.training.seed));
+  const auto dataset =
+      open_dataset(dataset_of(config), config.model.sequence, config.model.vocabulary,
+                   static_cast<std::uint64_t>(config.training.seed));
   Json out{{"case", case_line(config)},
            {"config_digest", config_digest(config)},
            {"parameters", parameter_count(config)},
@@ -97,8 +97,10 @@ Json timing_facts(const std::vector<CorpusResult>& results, double seconds) {
 
 void add_statements(Report& report) {
   report.scope = {
-      "Canonical reduction: for one Case every legal layout gives the same bits on this machine and "
-      "in this numerics mode (kernels, library versions). Another machine may give other bits unless "
+      "Canonical reduction: for one Case every legal layout gives the same bits on this machine "
+      "and "
+      "in this numerics mode (kernels, library versions). Another machine may give other bits "
+      "unless "
       "numerics.portable is on.",
       "Native reduction is not built yet; it will be judged by the declared error model, not by "
       "bits.",
@@ -143,9 +145,9 @@ Report make_report(const std::string& title, const std::vector<CorpusResult>& re
     for (const char* leg : {"resumed", "kill-resumed"}) {
       const Trace* resumed = result.trace(leg);
       if (main == nullptr || resumed == nullptr) continue;
-      add(resume_table(fmt::format("{}: {} from step {}", name, leg,
-                                   result.corpus.checkpoint_step()),
-                       *main, *resumed, result.corpus.checkpoint_step()));
+      add(resume_table(
+          fmt::format("{}: {} from step {}", name, leg, result.corpus.checkpoint_step()), *main,
+          *resumed, result.corpus.checkpoint_step()));
     }
     add(digest_table(name, result.legs));
     report.timing_sections.push_back(time_table(name, result.legs));

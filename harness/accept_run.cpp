@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "checkpoint/load.h"
@@ -31,8 +32,8 @@ class Prover {
 
   CorpusResult prove() {
     for (const Leg& leg : plan_legs(result_.corpus, checkpoints())) {
-      result_.legs.push_back(run_one(leg, fmt::format("{}/legs/{}/{}", run_.out,
-                                                      result_.corpus.name, leg.name)));
+      result_.legs.push_back(
+          run_one(leg, fmt::format("{}/legs/{}/{}", run_.out, result_.corpus.name, leg.name)));
       if (stopped()) return interrupted();
       if (leg.name == "main") verify();
     }
@@ -135,8 +136,8 @@ class Prover {
       return;
     }
     const std::int64_t step = verdict.difference->step;
-    const std::string folder = fmt::format("{}/legs/{}/again-{}", run_.out, result_.corpus.name,
-                                           ++second_looks_);
+    const std::string folder =
+        fmt::format("{}/legs/{}/again-{}", run_.out, result_.corpus.name, ++second_looks_);
     Traces traces;
     for (const LegResult& done : result_.legs) {
       const Leg& first = done.leg;
@@ -153,11 +154,13 @@ class Prover {
     if (second.outcome == Outcome::fail && second.difference && second.difference->element >= 0) {
       verdict.difference = second.difference;
       verdict.reason = second.reason;
-      verdict.notes.push_back("the element was named by running the legs again with this step's "
-                              "bytes captured");
+      verdict.notes.push_back(
+          "the element was named by running the legs again with this step's "
+          "bytes captured");
     } else {
-      verdict.notes.push_back("the difference did not come back when the legs ran again: the program "
-                              "is not reproducible");
+      verdict.notes.push_back(
+          "the difference did not come back when the legs ran again: the program "
+          "is not reproducible");
     }
   }
 

@@ -24,8 +24,8 @@ struct CorpusResult {
 };
 
 struct CorpusRun {
-  std::string out;                                // the run folder
-  std::function<void(const std::string&)> say;    // a line of progress
+  std::string out;                              // the run folder
+  std::function<void(const std::string&)> say;  // a line of progress
   const std::atomic<bool>* stop = nullptr;
 };
 

@@ -39,12 +39,15 @@ bool same_state(const Trace& a, const Trace& b, std::int64_t step) {
   return compared > 0;
 }
 
-const char* same(bool equal) { return equal ? "same bits" : "DIFFERS"; }
+const char* same(bool equal) {
+  return equal ? "same bits" : "DIFFERS";
+}
 
 }  // namespace
 
 ReportSection loss_table(const std::string& corpus, const Trace& trace) {
-  ReportSection out{corpus + ": steps", {"step", "loss", "loss bits", "grad_norm", "lr", "tokens"}, {}, ""};
+  ReportSection out{
+      corpus + ": steps", {"step", "loss", "loss bits", "grad_norm", "lr", "tokens"}, {}, ""};
   for (const std::int64_t step : trace.step_numbers()) {
     const StepRecord* record = first_record(trace, step);
     if (record == nullptr) continue;
@@ -163,7 +166,9 @@ std::vector<ReportSeries> loss_series(const std::string& corpus,
     for (const LegResult& leg : legs) {
       const std::vector<std::int64_t> steps = leg.trace.step_numbers();
       if (steps.empty()) continue;
-      ReportSeries series{corpus + (norm ? ": gradient norm" : ": loss"), leg.leg.name, {},
+      ReportSeries series{corpus + (norm ? ": gradient norm" : ": loss"),
+                          leg.leg.name,
+                          {},
                           static_cast<int>(steps.front())};
       for (const std::int64_t step : steps) {
         const StepRecord* record = first_record(leg.trace, step);
@@ -183,7 +188,8 @@ std::string text_table(const ReportSection& section) {
   }
   const auto line = [&](const std::vector<std::string>& cells) {
     std::string out = " ";
-    for (std::size_t i = 0; i < cells.size(); ++i) out += fmt::format(" {:>{}} ", cells[i], widths[i]);
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      out += fmt::format(" {:>{}} ", cells[i], widths[i]);
     return out + "\n";
   };
   std::string out = section.title + "\n";

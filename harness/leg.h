@@ -19,7 +19,7 @@
 namespace shardproof {
 
 struct Leg {
-  std::string name;                   // "main", "dp1", "repeat", ...
+  std::string name;  // "main", "dp1", "repeat", ...
   Config config;
   std::set<std::int64_t> capture;     // steps whose tensors are written; digests always are
   std::optional<std::string> resume;  // checkpoint id in config.checkpoint.directory
@@ -27,9 +27,9 @@ struct Leg {
 
 struct LegResult {
   Leg leg;
-  Trace trace;                        // empty when the leg wrote none
-  std::optional<Error> error;         // how the leg ended, when not well
-  bool interrupted = false;           // by Ctrl-C
+  Trace trace;                 // empty when the leg wrote none
+  std::optional<Error> error;  // how the leg ended, when not well
+  bool interrupted = false;    // by Ctrl-C
   double seconds = 0;
   std::array<double, part_count> parts{};  // seconds of rank 0 by part, over all steps
 };

@@ -6,8 +6,10 @@ namespace shardproof {
 
 Verdict check_verified(const Trace& trace, const std::string& id) {
   Verdict verdict = open_verdict(
-      "checkpoint", fmt::format("checkpoint {} is whole: another process verifies its manifest, files "
-                                "and every block digest", id));
+      "checkpoint",
+      fmt::format("checkpoint {} is whole: another process verifies its manifest, files "
+                  "and every block digest",
+                  id));
   bool saved = false;
   for (const RankTrace& rank : trace.ranks) {
     for (const CheckpointRecord& record : rank.checkpoints) {

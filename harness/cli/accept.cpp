@@ -72,7 +72,8 @@ void add_accept(CLI::App& app, int& status) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb = app.add_subcommand(
       "accept", "Train on several layouts, compare them bit for bit, write a report");
-  verb->add_option("--text", arguments->text, "Text file of the second corpus (default: a licence)");
+  verb->add_option("--text", arguments->text,
+                   "Text file of the second corpus (default: a licence)");
   verb->add_option("--ranks", arguments->ranks, "Ranks of the main leg (default: 4)")
       ->check(CLI::PositiveNumber);
   verb->add_option("--backend", arguments->backend, "threads (of this process) or mpi (processes)")
@@ -87,7 +88,8 @@ void add_accept(CLI::App& app, int& status) {
       "  shardproof accept --backend mpi --text book.txt\n"
       "  shardproof accept --layout dp2 --set training.steps=40 --out evidence\n"
       "  git bisect run build/release/bin/shardproof accept --bisect\n"
-      "Exit codes: 0 every verdict passes, 1 one fails, 2 bad usage or input, 3 something is lacking "
+      "Exit codes: 0 every verdict passes, 1 one fails, 2 bad usage or input, 3 something is "
+      "lacking "
       "or\nundecided, 130 on Ctrl-C.");
   verb->callback([arguments, &status] {
     status = with_bisect(arguments->bisect, [&] {

@@ -9,9 +9,12 @@
 namespace shardproof {
 
 void add_verbs(CLI::App& app, int& status);  // all of them, in the order of --help
+void add_accept(CLI::App& app, int& status);
 void add_train(CLI::App& app, int& status);
 void add_resume(CLI::App& app, int& status);
 void add_checkpoint(CLI::App& app, int& status);
+void add_replay(CLI::App& app, int& status);
+void add_trace(CLI::App& app, int& status);
 void add_show(CLI::App& app, int& status);
 void add_rank(CLI::App& app, int& status);  // hidden: a rank that the launcher started
 

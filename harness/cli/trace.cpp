@@ -19,7 +19,8 @@ struct Arguments {
 
 constexpr int same = 0, different = 1, trouble = 2;  // as diff(1)
 
-// The steps that were asked for: as typed, as the config in the trace says, or as many as were done.
+// The steps that were asked for: as typed, as the config in the trace says, or as many as were
+// done.
 std::int64_t steps_asked(const Arguments& arguments, const Trace& trace) {
   if (arguments.steps > 0) return arguments.steps;
   const std::vector<std::int64_t> done = trace.step_numbers();
@@ -86,8 +87,9 @@ void add_trace(CLI::App& app, int& status) {
   CLI::App* verb = app.add_subcommand("trace", "Judge traces: of ours or of any program");
   verb->require_subcommand(1);
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* check = verb->add_subcommand("check", "Check one trace: live, cover, replicas, data, "
-                                                  "optimizer");
+  CLI::App* check = verb->add_subcommand("check",
+                                         "Check one trace: live, cover, replicas, data, "
+                                         "optimizer");
   check->add_option("DIR", arguments->first, "Folder of rank_00000.jsonl")->required();
   check->add_option("--steps", arguments->steps, "Steps that were asked for")
       ->check(CLI::PositiveNumber);

@@ -4,8 +4,14 @@
 namespace shardproof {
 
 void add_verbs(CLI::App& app, int& status) {
+  add_accept(app, status);
+  add_train(app, status);
+  add_resume(app, status);
   add_checkpoint(app, status);
+  add_replay(app, status);
+  add_trace(app, status);
   add_show(app, status);
+  add_rank(app, status);
 }
 
 }  // namespace shardproof
