@@ -8,83 +8,14 @@
 #include <map>
 #include <mutex>
 #include <numeric>
-#include <optional>
 #include <thread>
 
 #include "base/check.h"
 #include "base/error.h"
-#include "data/order.h"
+#include "data/sequence.h"
 
 namespace shardproof {
 namespace {
-
-constexpr std::int64_t filled_row = -1;
-
-// What the world takes in one step, and the position after it.
-struct StepPlan {
-  std::vector<std::int64_t> ids;  // M x rows, filled_row where the epoch has ended
-  DataCursor after;
-};
-
-// Walks the sample order. Not thread-safe: its owner serialises calls.
-class Sequence {
- public:
-  Sequence(std::int64_t size, const LoaderConfig& config)
-      : size_(size), config_(config), step_(std::int64_t{config.micro_batches} * config.rows) {}
-
-  StepPlan take(const DataCursor& from) {
-    StepPlan plan;
-    plan.after = from;
-    DataCursor& at = plan.after;
-    const std::int64_t needed = config_.last == LastBatch::drop ? step_ : 1;
-    if (size_ - at.taken < needed) {
-      ++at.epoch;
-      at.taken = 0;
-    }
-    if (!order_ || order_epoch_ != at.epoch) {
-      order_.emplace(size_, config_.seed, at.epoch);
-      order_epoch_ = at.epoch;
-    }
-    plan.ids.assign(static_cast<std::size_t>(step_), filled_row);
-    const std::int64_t count = std::min(step_, size_ - at.taken);
-    for (std::int64_t i = 0; i < count; ++i) {
-      plan.ids[static_cast<std::size_t>(i)] = order_->at(at.taken + i);
-    }
-    at.taken += count;
-    at.samples += count;
-    at.ledger = chain(at.ledger, plan.ids);
-    return plan;
-  }
-
-  // Positions are whole steps from the epoch's start, or its end.
-  void check(const DataCursor& cursor) const {
-    const bool whole = cursor.taken % step_ == 0 || cursor.taken == size_;
-    if (cursor.epoch < 0 || cursor.taken < 0 || cursor.taken > size_ || cursor.samples < 0 ||
-        !whole) {
-      throw Error(ErrorKind::refused, "data cursor",
-                  fmt::format("found epoch {}, {} taken, {} samples; expected a number of samples "
-                              "that is a multiple of {} and at most {}",
-                              cursor.epoch, cursor.taken, cursor.samples, step_, size_));
-    }
-  }
-
- private:
-  static Digest chain(const Digest& before, const std::vector<std::int64_t>& ids) {
-    std::vector<std::uint8_t> bytes(before.bytes.begin(), before.bytes.end());
-    for (const std::int64_t id : ids) {
-      for (int shift = 0; shift < 64; shift += 8) {
-        bytes.push_back(static_cast<std::uint8_t>(static_cast<std::uint64_t>(id) >> shift));
-      }
-    }
-    return sha256(bytes.data(), bytes.size());
-  }
-
-  const std::int64_t size_;
-  const LoaderConfig config_;
-  const std::int64_t step_;  // samples of a global batch
-  std::optional<EpochOrder> order_;
-  std::int64_t order_epoch_ = 0;
-};
 
 void check_config(const Dataset& dataset, const LoaderConfig& config,
                   const std::vector<int>& mine) {

@@ -11,75 +11,19 @@
 #include <set>
 
 #include "base/expect_error.h"
-#include "data/data_testing.h"
-#include "mesh/layout.h"
+#include "base/piece.h"
+#include "data/loader_testing.h"
 
 namespace shardproof {
 namespace {
 
-using Ids = std::vector<std::int64_t>;
-
-// Tokens tell the sample and the position; sample `broken` throws, sample `slow` waits.
-class Numbered : public Dataset {
- public:
-  explicit Numbered(std::int64_t size, bool packed = false) : size_(size), packed_(packed) {}
-  std::int64_t size() const override { return size_; }
-  int vocabulary() const override { return 1 << 20; }
-  bool packed() const override { return packed_; }
-  Digest digest() const override { return sha256("numbered"); }
-  std::string tokenizer() const override { return "numbered"; }
-  void sample(std::int64_t id, const SampleView& out) const override {
-    if (id == broken) throw Error(ErrorKind::io, "sample", std::to_string(id));
-    if (id == slow) released.wait();
-    for (std::size_t i = 0; i < out.tokens.size(); ++i) {
-      out.tokens[i] = static_cast<std::int32_t>(id * 100 + static_cast<std::int64_t>(i));
-      out.targets[i] = out.tokens[i] + 1;
-      out.positions[i] = static_cast<std::int32_t>(i);
-      if (packed_) out.documents[i] = 1;
-    }
-  }
-
-  std::int64_t broken = -1;
-  std::int64_t slow = -1;
-  std::shared_future<void> released;
-
- private:
-  std::int64_t size_;
-  bool packed_;
-};
-
-LoaderConfig config_of(int micro_batches, int rows, LastBatch last, int workers = 0) {
-  LoaderConfig config;
-  config.micro_batches = micro_batches;
-  config.rows = rows;
-  config.length = 4;
-  config.seed = 3;
-  config.last = last;
-  config.workers = workers;
-  return config;
-}
-
-std::vector<int> all_of(int micro_batches) {
-  std::vector<int> all(static_cast<std::size_t>(micro_batches));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
-Ids ids_of(const std::vector<MicroBatch>& batches) {
-  Ids ids;
-  for (const MicroBatch& batch : batches) {
-    ids.insert(ids.end(), batch.sample_ids.begin(), batch.sample_ids.end());
-  }
-  return ids;
-}
-
-bool same(const std::vector<MicroBatch>& a, const std::vector<MicroBatch>& b) {
-  return std::equal(
-      a.begin(), a.end(), b.begin(), b.end(), [](const MicroBatch& x, const MicroBatch& y) {
-        return x.index == y.index && x.rows == y.rows && x.length == y.length &&
-               x.tokens == y.tokens && x.targets == y.targets && x.positions == y.positions &&
-               x.documents == y.documents && x.sample_ids == y.sample_ids;
-      });
+// Contiguous, balanced shares, as data ranks have them.
+std::vector<int> share_of(int micro_batches, int ranks, int rank) {
+  const auto begin = share_bound(micro_batches, ranks, rank);
+  std::vector<int> mine(
+      static_cast<std::size_t>(share_bound(micro_batches, ranks, rank + 1) - begin));
+  std::iota(mine.begin(), mine.end(), static_cast<int>(begin));
+  return mine;
 }
 
 // The ids of a step over the data ranks of a world, each with a loader of its own.
@@ -87,9 +31,8 @@ class World {
  public:
   World(std::int64_t size, const LoaderConfig& config, int ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
-      loaders_.push_back(
-          std::make_unique<Loader>(std::make_shared<Numbered>(size), config,
-                                   owned_micro_batches(config.micro_batches, ranks, rank)));
+      loaders_.push_back(std::make_unique<Loader>(std::make_shared<Numbered>(size), config,
+                                                  share_of(config.micro_batches, ranks, rank)));
     }
   }
   Ids next() {
@@ -237,29 +180,6 @@ RC_GTEST_PROP(Loader, WorkersChangeNothing, ()) {
   }
 }
 
-// A run that is cut anywhere, saved as text, and resumed with any workers, by a loader that has
-// already gone somewhere else, is the run that was never cut.
-RC_GTEST_PROP(Loader, ResumingEqualsNeverStopping, ()) {
-  const auto last = *rc::gen::element(LastBatch::drop, LastBatch::fill);
-  const auto size = *rc::gen::inRange<std::int64_t>(12, 60);
-  const int before = *rc::gen::inRange(0, 15);
-  const int elsewhere = *rc::gen::inRange(0, 5);
-  const int workers = *rc::gen::element(0, 1, 4);
-  const LoaderConfig config = config_of(3, 4, last);
-  Loader whole(std::make_shared<Numbered>(size), config, all_of(3));
-  for (int step = 0; step < before; ++step) whole.next();
-  const std::string saved = whole.cursor().to_json().dump();
-
-  Loader resumed(std::make_shared<Numbered>(size), config_of(3, 4, last, workers), all_of(3));
-  for (int step = 0; step < elsewhere; ++step) resumed.next();
-  resumed.seek(DataCursor::from_json(parse_json(saved, "cursor"), "cursor"));
-  RC_ASSERT(resumed.cursor() == whole.cursor());
-  for (int step = 0; step < 10; ++step) {
-    RC_ASSERT(same(whole.next(), resumed.next()));
-    RC_ASSERT(resumed.cursor() == whole.cursor());
-  }
-}
-
 TEST(Loader, AnErrorOfASampleIsThrownAtItsStep) {
   for (const int workers : {0, 1, 4}) {
     SCOPED_TRACE(workers);
@@ -297,37 +217,6 @@ TEST(Loader, RefusesAnEpochShorterThanABatch) {
       [] { Loader(std::make_shared<Numbered>(15), config_of(4, 4, LastBatch::drop), {0}); });
   EXPECT_NO_THROW(
       Loader(std::make_shared<Numbered>(15), config_of(4, 4, LastBatch::fill), {0}).next());
-}
-
-TEST(Loader, RefusesCursorsOfOtherData) {
-  Loader loader(std::make_shared<Numbered>(40), config_of(4, 4, LastBatch::drop), {0});
-  loader.next();
-  const DataCursor before = loader.cursor();
-  for (const DataCursor& wrong :
-       {DataCursor{-1, 0, 0, {}}, DataCursor{0, -16, 0, {}}, DataCursor{0, 17, 0, {}},
-        DataCursor{0, 48, 0, {}}, DataCursor{0, 0, -1, {}}}) {
-    expect_error(ErrorKind::refused, {"data cursor", "multiple of 16 and at most 40"},
-                 [&] { loader.seek(wrong); });
-  }
-  EXPECT_EQ(loader.cursor(), before);
-}
-
-TEST(DataCursor, GoesThroughJson) {
-  const DataCursor cursor{2, 48, 1000, sha256("x")};
-  EXPECT_EQ(DataCursor::from_json(cursor.to_json(), "m"), cursor);
-  for (const char* key : {"epoch", "taken", "samples", "ledger"}) {
-    Json json = cursor.to_json();
-    json.erase(key);
-    expect_error(ErrorKind::corrupt, {"manifest", key},
-                 [&] { DataCursor::from_json(json, "manifest"); });
-    json[key] = true;
-    expect_error(ErrorKind::corrupt, {"manifest", key},
-                 [&] { DataCursor::from_json(json, "manifest"); });
-  }
-  Json json = cursor.to_json();
-  json["ledger"] = "abc";
-  expect_error(ErrorKind::corrupt, {"manifest", "ledger"},
-               [&] { DataCursor::from_json(json, "manifest"); });
 }
 
 TEST(LoaderDeath, MicroBatchesOutsideOrOutOfOrderAreBugs) {
