@@ -8,6 +8,7 @@
 #include <fstream>
 #include <optional>
 
+#include "base/error.h"
 #include "mesh/mesh.h"
 #include "parallel/agreement.h"
 #include "parallel/data_parallel.h"
@@ -217,6 +218,9 @@ void run_rank(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
 
 std::shared_ptr<const Dataset> prepare(const RunRequest& request) {
   check(request.config);
+  if (trace_options(request).fault && request.trace.directory.empty()) {
+    throw Error(ErrorKind::bad_input, "fault", "fires from the trace; expected a trace folder");
+  }
   use_numerics(request.config.numerics.portable);
   if (!request.trace.directory.empty()) {
     std::filesystem::create_directories(request.trace.directory);

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "harness/child.h"
 #include "harness/control.h"
 #include "harness/request_file.h"
 #include "harness/world.h"
@@ -44,7 +45,7 @@ class RequestFile {
 class ControlHooks : public Hooks {
  public:
   explicit ControlHooks(ControlClient& control) : control_(control) {}
-  void phase(std::int64_t step, Phase phase, Plan&) override {
+  void entering(std::int64_t step, Phase phase) override {
     control_.at(step, std::string(name(phase)));
   }
 
@@ -96,8 +97,8 @@ LaunchResult launch_run(const RunRequest& request) {
   const RequestFile file(request);
   LaunchRequest launch_request;
   launch_request.ranks = parse_layout(request.config.run.layout).world();
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  launch_request.command = {request.program.empty() ? self : request.program, "rank", file.path()};
+  launch_request.command = {request.program.empty() ? own_executable() : request.program, "rank",
+                            file.path()};
   launch_request.deadline = request.launch_deadline;
   launch_request.trace_directory = request.trace.directory;
   launch_request.on_output = [&request](int rank, const std::string& line) {
@@ -107,7 +108,8 @@ LaunchResult launch_run(const RunRequest& request) {
         return;
       }
     }
-    fmt::print("[{}] {}\n", rank, line);
+    const std::string from = rank < 0 ? "mpirun" : std::to_string(rank);
+    fmt::print(rank < 0 ? stderr : stdout, "[{}] {}\n", from, line);
     std::fflush(stdout);
   };
   return launch(launch_request);

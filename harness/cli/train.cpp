@@ -34,6 +34,8 @@ struct TrainOptions {
 void add_common(CLI::App& verb, TrainOptions& options) {
   verb.add_option("--set", options.set, "Set any key of the config: training.steps=10")
       ->type_name("KEY=VALUE");
+  verb.add_option("--steps", options.steps, "Optimizer steps in all (training.steps)")
+      ->check(CLI::PositiveNumber);
   verb.add_option("--backend", options.backend, "threads (of this process) or mpi (processes)");
   verb.add_option("--trace", options.trace, "Write the public trace of the run into this folder");
   verb.add_option("--metrics", options.metrics, "Write one JSON line a step into this file");
@@ -144,6 +146,13 @@ int resume(const TrainOptions& options) {
   RunRequest request;
   request.config = parse_config_json(manifest.facts.config.dump(), "config of checkpoint " + id);
   apply(options, request.config);
+  if (manifest.facts.step >= request.config.training.steps) {
+    throw Error(ErrorKind::bad_input, "training.steps",
+                fmt::format("checkpoint {} is at step {} of {}; expected more steps, such as "
+                            "--steps {}",
+                            id, manifest.facts.step, request.config.training.steps,
+                            manifest.facts.step + request.config.training.steps));
+  }
   request.resume = id;
   request.trace = trace_options(options, environment);
   request.metrics_file = options.metrics;
@@ -158,8 +167,6 @@ void add_train(CLI::App& app, int& status) {
   verb->add_option("CONFIG", options->config_file, "TOML, or JSON with the same keys");
   verb->add_option("--layout", options->layout, "dp4.zero1, or dp=4,zero=1");
   verb->add_option("--checkpoint", options->checkpoint, "Save checkpoints into this folder");
-  verb->add_option("--steps", options->steps, "Optimizer steps in all (training.steps)")
-      ->check(CLI::PositiveNumber);
   add_common(*verb, *options);
   verb->footer(
       "Examples:\n"
@@ -182,6 +189,7 @@ void add_resume(CLI::App& app, int& status) {
   verb->footer(
       "Examples:\n"
       "  shardproof resume ckpt\n"
+      "  shardproof resume ckpt --steps 200\n"
       "  shardproof resume ckpt step-00000010 --trace out");
   verb->callback([options, &status] { status = resume(*options); });
 }

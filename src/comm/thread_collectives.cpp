@@ -114,17 +114,6 @@ void ThreadCollective::await_all(int phase) {
   }
 }
 
-const Call& ThreadCollective::call_of(int peer) {
-  const RankSlot& slot = group_.slot(peer);
-  const std::uint64_t mine = group_.slot(rank_).fingerprint.load(std::memory_order_relaxed);
-  if (slot.fingerprint.load(std::memory_order_acquire) != mine) {
-    fail(ErrorKind::mismatch,
-         "world rank " + std::to_string(group_.group.world_ranks[static_cast<std::size_t>(peer)]) +
-             " made another call (kind, op, dtype, counts or root differ)");
-  }
-  return *slot.call;
-}
-
 void ThreadCollective::fail(ErrorKind kind, const std::string& detail) {
   group_.fail(rank_, place(), kind, detail);
 }
@@ -137,6 +126,22 @@ void ThreadCollective::touching(const Section& section) {
     group_.end_touching(rank_);
   }
   if (!whole) fail(ErrorKind::revoked, "the communicator was revoked or poisoned");
+}
+
+Call ThreadCollective::call_of(int peer) {
+  const RankSlot& slot = group_.slot(peer);
+  const std::uint64_t mine = group_.slot(rank_).fingerprint.load(std::memory_order_relaxed);
+  if (slot.fingerprint.load(std::memory_order_acquire) != mine) {
+    fail(ErrorKind::mismatch,
+         "world rank " + std::to_string(group_.group.world_ranks[static_cast<std::size_t>(peer)]) +
+             " made another call (kind, op, dtype, counts or root differ)");
+  }
+  Call theirs;
+  touching([&] {
+    theirs = *slot.call;
+    return true;
+  });
+  return theirs;
 }
 
 void ThreadCollective::copy(int from, const std::byte* source, std::byte* target,
@@ -226,7 +231,7 @@ void ThreadCollective::all_gather() {
   for (int step = 0; step < group_.size(); ++step) {
     const int peer = (rank_ + step) % group_.size();
     if (peer != rank_) await(peer, 1);
-    const Call& theirs = peer == rank_ ? call_ : call_of(peer);
+    const Call theirs = peer == rank_ ? call_ : call_of(peer);
     copy(peer, bytes(theirs.send), bytes(call_.recv) + sum_before(call_.recv_counts, peer) * width_,
          call_.recv_counts[static_cast<std::size_t>(peer)]);
   }
@@ -238,7 +243,7 @@ void ThreadCollective::all_to_all() {
   for (int step = 0; step < group_.size(); ++step) {
     const int peer = (rank_ + step) % group_.size();
     if (peer != rank_) await(peer, 1);
-    const Call& theirs = peer == rank_ ? call_ : call_of(peer);
+    const Call theirs = peer == rank_ ? call_ : call_of(peer);
     const std::size_t count = call_.recv_counts[static_cast<std::size_t>(peer)];
     const std::size_t sent = theirs.send_counts[static_cast<std::size_t>(rank_)];
     if (sent != count) {

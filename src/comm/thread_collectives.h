@@ -39,7 +39,9 @@ class ThreadCollective {
   void announce(int phase);
   void await(int peer, int phase);
   void await_all(int phase);
-  const Call& call_of(int peer);  // precondition: await(peer, 1)
+  // A copy: once the group breaks, the peer may leave and take its call with it. Precondition:
+  // await(peer, 1).
+  Call call_of(int peer);
 
   void broadcast();
   void reduce();

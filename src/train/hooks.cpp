@@ -2,6 +2,7 @@
 
 namespace shardproof {
 
+void Hooks::entering(std::int64_t, Phase) {}
 void Hooks::phase(std::int64_t, Phase, Plan&) {}
 
 }  // namespace shardproof

@@ -99,6 +99,7 @@ StepResult Trainer::step() {
 }
 
 void Trainer::enter(std::int64_t step, Phase phase) {
+  parts_.hooks.entering(step, phase);
   parts_.trace.at(step, phase);
   parts_.hooks.phase(step, phase, parts_.plan);
 }

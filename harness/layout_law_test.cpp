@@ -1,0 +1,91 @@
+// ctest: invariant timeout=300 processors=2
+// The layout law for data parallelism: one Case with 12 micro-batches, 100 steps, ranks 1, 2, 3, 4,
+// 6 with ZeRO-0 and ZeRO-1: the same bits in loss, gradient norm, gradients, parameters and moments
+// at every step, as the traces say.
+#include <gtest/gtest.h>
+
+#include "harness/testing.h"
+#include "harness/world.h"
+#include "invariants/trace_checks.h"
+
+namespace shardproof {
+namespace {
+
+using testing_support::Folder;
+using testing_support::small_case;
+
+constexpr int steps = 100;
+
+Trace run_traced(const std::string& layout, const std::string& backend, const std::string& folder) {
+  RunRequest request;
+  request.config = small_case(layout, steps);
+  request.config.run.backend = backend;
+  request.trace.directory = folder;
+  request.trace.digest = true;
+  request.program = SHARDPROOF_COMMAND;
+  EXPECT_TRUE(run(request));
+  return read_trace(folder);
+}
+
+class LayoutLaw : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new Folder;
+    reference_ = new Trace(run_traced("dp1", "threads", folder_->at("reference")));
+  }
+  static void TearDownTestSuite() {
+    delete reference_;
+    delete folder_;
+  }
+
+  void expect_equal(const std::string& layout, const std::string& backend) {
+    SCOPED_TRACE(layout + " on " + backend);
+    const Folder folder;
+    const Trace trace = run_traced(layout, backend, folder.at("trace"));
+    const Verdict live = check_live(trace, steps);
+    EXPECT_EQ(live.outcome, Outcome::pass) << live.reason;
+    const Verdict replicas = check_replicas(trace);
+    EXPECT_EQ(replicas.outcome, Outcome::pass) << replicas.reason;
+    const Verdict verdict = check_layout(*reference_, trace);
+    EXPECT_EQ(verdict.outcome, Outcome::pass)
+        << verdict.reason << (verdict.difference ? " " + verdict.difference->print() : "");
+    EXPECT_EQ(trajectory_digest(trace), trajectory_digest(*reference_));
+  }
+
+  static Folder* folder_;
+  static Trace* reference_;
+};
+
+Folder* LayoutLaw::folder_ = nullptr;
+Trace* LayoutLaw::reference_ = nullptr;
+
+TEST_F(LayoutLaw, ThreadRanks) {
+  for (const char* layout : {"dp2", "dp3", "dp4", "dp6", "dp1.zero1", "dp2.zero1", "dp3.zero1",
+                             "dp4.zero1", "dp6.zero1"}) {
+    expect_equal(layout, "threads");
+  }
+}
+
+TEST_F(LayoutLaw, MpiRanks) {
+  for (const char* layout : {"dp1", "dp2", "dp3", "dp4", "dp6", "dp1.zero1", "dp2.zero1",
+                             "dp3.zero1", "dp4.zero1", "dp6.zero1"}) {
+    expect_equal(layout, "mpi");
+  }
+}
+
+// The law's counterproof: another Case gives other bits, and the check says so.
+TEST_F(LayoutLaw, AnotherSeedIsSeen) {
+  const Folder folder;
+  RunRequest request;
+  request.config = small_case("dp2.zero1", 3);
+  request.config.training.seed = 2;
+  request.trace.directory = folder.at("trace");
+  request.trace.digest = true;
+  ASSERT_TRUE(run(request));
+  const Verdict verdict = check_layout(*reference_, read_trace(folder.at("trace")));
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  EXPECT_TRUE(verdict.difference.has_value());
+}
+
+}  // namespace
+}  // namespace shardproof

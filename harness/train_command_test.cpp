@@ -1,0 +1,200 @@
+// ctest: invariant timeout=180 processors=2
+// The verbs train and resume as a user meets them: output, files, messages, exit codes.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "harness/child.h"
+#include "harness/launcher.h"
+#include "harness/testing.h"
+#include "harness/world.h"
+#include "invariants/trace_checks.h"
+
+namespace shardproof {
+namespace {
+
+using std::chrono::seconds;
+using testing_support::Folder;
+using testing_support::small_case;
+
+std::string write_config(const Folder& folder, const Config& config) {
+  std::ofstream(folder.at("case.toml")) << to_toml(config);
+  return folder.at("case.toml");
+}
+
+ChildResult shardproof(std::vector<std::string> arguments,
+                       const std::map<std::string, std::string>& environment = {}) {
+  arguments.insert(arguments.begin(), SHARDPROOF_COMMAND);
+  return run_child(arguments, seconds(60), environment);
+}
+
+TEST(TrainCommand, PrintsAndSavesTheResolvedConfigAndALineAStep) {
+  const Folder folder;
+  const std::string file = write_config(folder, small_case("dp2", 3));
+  const auto result =
+      shardproof({"train", file, "--layout", "dp=2,zero=1", "--set", "training.clip=0.5", "--trace",
+                  folder.at("trace"), "--metrics", folder.at("metrics.jsonl")});
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_NE(result.output.find("step    2/3  loss "), std::string::npos) << result.output;
+  const Config saved = load_config(folder.at("trace") + "/config.toml");
+  EXPECT_EQ(saved.run.layout, "dp2.zero1");
+  EXPECT_EQ(saved.training.clip, 0.5);
+  EXPECT_NE(result.output.find(to_toml(saved)), std::string::npos) << "printed as it was saved";
+  EXPECT_EQ(check_live(read_trace(folder.at("trace")), 3).outcome, Outcome::pass);
+  std::ifstream metrics(folder.at("metrics.jsonl"));
+  EXPECT_EQ(std::count(std::istreambuf_iterator<char>(metrics), {}, '\n'), 3);
+}
+
+TEST(TrainCommand, PrintConfigRunsNothing) {
+  const auto result = shardproof({"train", "--set", "model.width=64", "--print-config"});
+  EXPECT_EQ(result.exit_code, 0);
+  const Config config = parse_toml(result.output, "output");
+  EXPECT_EQ(config.model.width, 64);
+}
+
+TEST(TrainCommand, BadInputIsNamedWithExitCodeTwo) {
+  const Folder folder;
+  const struct {
+    std::vector<std::string> arguments;
+    std::string says;
+  } cases[] = {
+      {{"train", "--no-such-option"}, "--no-such-option"},
+      {{"train", "/no/such/file.toml"}, "/no/such/file.toml"},
+      {{"train", "--set", "training.step=3"}, "training.step"},
+      {{"train", "--layout", "dq4"}, "dq4"},
+      {{"train", "--layout", "dp2.tp2"}, "not supported yet"},
+      {{"train", "--set", "data.kind=text", "--set", "data.path=/no/text", "--set",
+        "model.vocabulary=256"},
+       "/no/text"},
+      {{"train", "--set", "run.fault=0:0:forward:kill", "--trace", folder.at("t")},
+       "run.backend=mpi"},
+      {{"resume", folder.at("none")}, folder.at("none")},
+  };
+  for (const auto& bad : cases) {
+    const auto result = shardproof(bad.arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.output;
+    EXPECT_NE(result.output.find(bad.says), std::string::npos) << bad.says << ": " << result.output;
+  }
+  const auto result = shardproof({"train", "--steps", "1"}, {{"SHARDPROOF_FAULT", "nonsense"}});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.output.find("SHARDPROOF_FAULT"), std::string::npos) << result.output;
+}
+
+TEST(TrainCommand, AUsedTraceFolderIsRefused) {
+  const Folder folder;
+  const std::string file = write_config(folder, small_case("dp1", 1));
+  const std::vector<std::string> command{"train", file, "--trace", folder.at("trace")};
+  EXPECT_EQ(shardproof(command).exit_code, 0);
+  const auto again = shardproof(command);
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_NE(again.output.find("rank_00000.jsonl"), std::string::npos) << again.output;
+}
+
+TEST(TrainCommand, ResumeContinuesFromTheManifestAlone) {
+  const Folder folder;
+  Config config = small_case("dp2.zero1", 6);
+  const std::string file = write_config(folder, config);
+  const std::string store = folder.at("store");
+  ASSERT_EQ(shardproof({"train", file, "--checkpoint", store, "--set", "checkpoint.every=3",
+                        "--trace", folder.at("uncut")})
+                .exit_code,
+            0);
+  const auto resumed =
+      shardproof({"resume", store, "step-00000003", "--trace", folder.at("resumed")});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.output;
+  const Verdict verdict =
+      check_resume(read_trace(folder.at("uncut")), read_trace(folder.at("resumed")), 3);
+  EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
+
+  const auto done = shardproof({"resume", store});
+  EXPECT_EQ(done.exit_code, 2);
+  EXPECT_NE(done.output.find("expected more steps"), std::string::npos) << done.output;
+  const auto other = shardproof({"resume", store, "step-00000003", "--set", "optimizer.lr=0.5"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.output.find("optimizer.lr"), std::string::npos) << other.output;
+}
+
+TEST(TrainCommand, CtrlCEndsAfterTheStepWithAWholeCheckpoint) {
+  const Folder folder;
+  const std::string file = write_config(folder, small_case("dp2.zero1", 100000));
+  // Waits for the first step, then interrupts; the run would go on for minutes.
+  const std::string script = std::string(SHARDPROOF_COMMAND) + " train " + file + " --checkpoint " +
+                             folder.at("store") + " > " + folder.at("out") +
+                             " & p=$!; until grep -q '^step' " + folder.at("out") +
+                             "; do sleep 0.02; done; kill -INT $p; wait $p; exit $?";
+  const auto result = run_child({"sh", "-c", script}, seconds(60));
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_EQ(result.exit_code, 130) << result.output;
+  const auto verify = shardproof({"checkpoint", "verify", folder.at("store")});
+  EXPECT_EQ(verify.exit_code, 0) << verify.output;
+}
+
+TEST(TrainCommand, PortableNumericsAreInForceInAProcessOfTheirOwn) {
+  const Folder folder;
+  const std::string file = write_config(folder, small_case("dp2.zero1", 2));
+  const auto result =
+      shardproof({"train", file, "--set", "numerics.portable=true", "--trace", folder.at("trace")});
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  const Trace trace = read_trace(folder.at("trace"));
+  EXPECT_NE(trace.ranks.at(0).run.at("kernels").get<std::string>().find("aten DEFAULT"),
+            std::string::npos);
+}
+
+TEST(TrainCommand, RanksStartedByTheUsersOwnMpirunAreARun) {
+  const Folder folder;
+  const std::string file = write_config(folder, small_case("dp3.zero1", 3));
+  ASSERT_EQ(shardproof({"train", file, "--trace", folder.at("threads")}).exit_code, 0);
+  const std::map<std::string, std::string> as_root{{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                                   {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+  const std::vector<std::string> mpirun{find_mpirun(),         "-n",        "3",    "--map-by",
+                                        ":OVERSUBSCRIBE",      "--bind-to", "none", "--mca",
+                                        "mpi_yield_when_idle", "1"};
+  std::vector<std::string> command = mpirun;
+  for (const std::string& word : {std::string(SHARDPROOF_COMMAND), std::string("train"), file,
+                                  std::string("--trace"), folder.at("mpi")}) {
+    command.push_back(word);
+  }
+  const auto result = run_child(command, seconds(60), as_root);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  const Verdict verdict =
+      check_layout(read_trace(folder.at("threads")), read_trace(folder.at("mpi")));
+  EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
+
+  command = mpirun;
+  for (const std::string& word : {std::string(SHARDPROOF_COMMAND), std::string("train"), file,
+                                  std::string("--layout"), std::string("dp2")}) {
+    command.push_back(word);
+  }
+  const auto wrong = run_child(command, seconds(60), as_root);
+  EXPECT_EQ(wrong.exit_code, 2) << wrong.output;
+  EXPECT_NE(wrong.output.find("dp2 needs 2 ranks; MPI started 3"), std::string::npos)
+      << wrong.output;
+}
+
+TEST(TrainCommand, AKilledMpiRankIsNamedWithItsPlace) {
+  const Folder folder;
+  const std::string file = write_config(folder, small_case("dp3.zero1", 50));
+  const auto result = shardproof({"train", file, "--backend", "mpi", "--trace", folder.at("trace"),
+                                  "--set", "run.fault=1:3:reduced:kill"});
+  EXPECT_EQ(result.exit_code, 1) << result.output;
+  EXPECT_NE(result.output.find("step 3, reduced: rank 1 died"), std::string::npos) << result.output;
+  const Trace trace = read_trace(folder.at("trace"));
+  EXPECT_EQ(trace.ranks.at(1).last_at->phase, "reduced");
+  for (const RankTrace& rank : trace.ranks) EXPECT_FALSE(rank.ended.has_value());
+}
+
+TEST(TrainCommand, AnErrorOfAnMpiRankIsTheRunsError) {
+  const Folder folder;
+  Config config = small_case("dp2.zero1", 2);
+  config.run.backend = "mpi";
+  config.data.kind = "text";
+  config.data.path = folder.at("gone.txt");
+  config.model.vocabulary = 256;
+  const auto result = shardproof({"train", write_config(folder, config)});
+  EXPECT_EQ(result.exit_code, 2) << result.output;
+  EXPECT_NE(result.output.find(folder.at("gone.txt")), std::string::npos) << result.output;
+}
+
+}  // namespace
+}  // namespace shardproof
