@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <thread>
 
@@ -95,6 +96,36 @@ Json timing_facts(const std::vector<CorpusResult>& results, double seconds) {
               {"death", death_facts(results)}};
 }
 
+constexpr std::size_t screen_width = 110, verdict_column = 23, detail_column = 16;
+
+// Broken at blanks so that no line passes the width; later lines are indented to `column`.
+std::string wrapped(const std::string& text, std::size_t column) {
+  std::string out;
+  std::size_t at = column;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    if (at > column && at + 1 + (end - begin) > screen_width) {
+      out += "\n" + std::string(column, ' ');
+      at = column;
+    } else if (at > column) {
+      out += ' ';
+      ++at;
+    }
+    out.append(text, begin, end - begin);
+    at += end - begin;
+    begin = end + 1;
+  }
+  return out;
+}
+
+std::string tensor_address(const Difference& at) {
+  std::string out = at.tensor;
+  if (at.piece >= 0) out += fmt::format(", piece {}", at.piece);
+  if (at.rank >= 0) out += fmt::format(", rank {}", at.rank);
+  if (at.element >= 0) out += fmt::format(", element {}", at.element);
+  return out;
+}
+
 void add_statements(Report& report) {
   report.scope = {
       "Canonical reduction: for one Case every legal layout gives the same bits on this machine "
@@ -131,7 +162,8 @@ Report make_report(const std::string& title, const std::vector<CorpusResult>& re
     const std::string& name = result.corpus.name;
     Config shown = result.corpus.config;
     shown.checkpoint = {};
-    report.run_line += (report.run_line.empty() ? "" : "\n") + name + ": " + run_line(shown);
+    report.run_line +=
+        fmt::format("{}{}: {}", report.run_line.empty() ? "" : "\n", name, shown_run_line(shown));
     report.config_toml += fmt::format("# {}\n{}\n", name, to_toml(shown));
     report.facts[name] = input_facts(result.corpus);
     report.verdicts.insert(report.verdicts.end(), result.verdicts.begin(), result.verdicts.end());
@@ -157,31 +189,29 @@ Report make_report(const std::string& title, const std::vector<CorpusResult>& re
   return report;
 }
 
+std::string shown_run_line(const Config& config) {
+  const std::string line = run_line(config);
+  return line.empty() ? "every key at its default" : line;
+}
+
 std::string verdict_lines(const Verdict& verdict) {
-  const bool failed = verdict.outcome == Outcome::fail;
-  const char* word = failed ? "FAIL" : verdict.outcome == Outcome::pass ? "PASS" : "OPEN";
-  if (verdict.outcome == Outcome::pass) {
-    return fmt::format("{}  {:<15}  {}\n", word, verdict.check, verdict.sentence);
-  }
-  std::string out = fmt::format("{}  {:<15}  {}\n", word, verdict.check, verdict.subject);
+  const bool passed = verdict.outcome == Outcome::pass;
+  const char* word = verdict.outcome == Outcome::fail ? "FAIL" : passed ? "PASS" : "OPEN";
+  std::string out = fmt::format("{}  {:<15}  ", word, verdict.check);
+  if (passed) return out + wrapped(verdict.sentence, verdict_column) + "\n";
+  out += verdict.subject + "\n";
   const auto line = [&](const char* key, const std::string& text) {
     out += fmt::format("      {:<9} {}\n", key, text);
   };
-  line("expected", verdict.sentence);
-  if (!verdict.difference) line("found", verdict.reason);
+  line("expected", wrapped(verdict.sentence, detail_column));
+  if (!verdict.difference) line("found", wrapped(verdict.reason, detail_column));
   if (verdict.difference) {
     const Difference& at = *verdict.difference;
     line("step", fmt::format("{}, {}", at.step, at.phase));
-    if (!at.tensor.empty()) {
-      line("tensor", fmt::format("{}{}{}{}", at.tensor,
-                                 at.piece >= 0 ? fmt::format(", piece {}", at.piece) : "",
-                                 at.rank >= 0 ? fmt::format(", rank {}", at.rank) : "",
-                                 at.element >= 0 ? fmt::format(", element {}", at.element) : ""));
-    } else if (at.rank >= 0) {
-      line("rank", std::to_string(at.rank));
-    }
-    line("bits", fmt::format("{} expected", at.left));
-    line("", fmt::format("{} found", at.right));
+    if (!at.tensor.empty()) line("tensor", tensor_address(at));
+    if (at.tensor.empty() && at.rank >= 0) line("rank", std::to_string(at.rank));
+    line("bits", at.left + " expected");
+    line("", at.right + " found");
   }
   if (!verdict.replay.empty()) line("replay", verdict.replay);
   return out;

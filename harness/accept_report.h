@@ -13,6 +13,9 @@ namespace shardproof {
 Report make_report(const std::string& title, const std::vector<CorpusResult>& results,
                    double seconds);
 
+// The run line, or words for an empty one.
+std::string shown_run_line(const Config& config);
+
 // "PASS  layout  ..." with its sentence; a failure takes a line each for what was expected, where
 // the first difference is, both bit patterns, and the replay command.
 std::string verdict_lines(const Verdict& verdict);

@@ -77,6 +77,7 @@ class Launch {
   struct At {
     std::int64_t step = -1;
     std::string phase;
+    double seconds = 0;
   };
 
   void wait(ProcessTree& tree, const Signals& signals);
@@ -146,7 +147,7 @@ void Launch::take(const ControlEvent& event) {
       rank.connected = true;
       break;
     case ControlEvent::Kind::at:
-      last_at_[static_cast<std::size_t>(event.rank)] = {event.step, event.text};
+      last_at_[static_cast<std::size_t>(event.rank)] = {event.step, event.text, seconds()};
       break;
     case ControlEvent::Kind::error:
       rank.error = event.text;
@@ -174,6 +175,7 @@ void Launch::take_death(int rank) {
     death.place = "step " + std::to_string(at.step) + ", " + at.phase;
     event["step"] = at.step;
     event["phase"] = at.phase;
+    event["silent_seconds"] = death.noticed_seconds - at.seconds;  // since it said so
   }
   record(event);
   result_.first_death = death;

@@ -35,10 +35,10 @@ padding:4px 10px 4px 0;white-space:nowrap}
 td{padding:5px 10px 5px 0;border-bottom:1px solid var(--line);vertical-align:top}
 tr:last-child td{border-bottom:0}
 .mono td{white-space:nowrap}
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(440px,1fr));gap:12px}
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:12px}
 figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px}
 figcaption{font-weight:600;margin-bottom:4px}
-svg{width:100%;height:auto;display:block}.grid{stroke:#e8ebef}.tick{font-size:12px;fill:#5b6675}
+svg{width:100%;height:auto;display:block}.grid{stroke:#e8ebef}.tick{font-size:13px;fill:#5b6675}
 .legend{display:flex;flex-wrap:wrap;gap:4px 16px;font-size:12.5px}
 .key i{display:inline-block;width:18px;height:4px;border-radius:2px;margin-right:6px;vertical-align:middle}
 ul{margin:6px 0;padding-left:20px}summary{cursor:pointer;font-weight:600}

@@ -9,8 +9,8 @@
 namespace shardproof {
 namespace {
 
-constexpr double width = 760, height = 300;
-constexpr double left = 64, right = 16, top = 16, bottom = 44;
+constexpr double width = 560, height = 260;
+constexpr double left = 52, right = 14, top = 12, bottom = 44;
 // Okabe and Ito's palette: told apart by colour-blind readers, too.
 constexpr const char* colours[] = {"#0072b2", "#e69f00", "#009e73",
                                    "#cc79a7", "#d55e00", "#56b4e9"};
@@ -77,14 +77,15 @@ std::string grid(const Axes& axes) {
 }
 
 // Segments of finite values; a lone point becomes a short stroke with round caps.
-std::string line(const Axes& axes, const ReportSeries& series, const char* colour, double stroke) {
+std::string line(const Axes& axes, const ReportSeries& series, const char* colour, double stroke,
+                 double opacity) {
   std::string out, points;
   const auto flush = [&] {
     if (!points.empty()) {
       out += fmt::format(
-          "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"{:.1f}\" "
+          "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"{:.1f}\" stroke-opacity=\"{}\" "
           "stroke-linecap=\"round\" stroke-linejoin=\"round\" points=\"{}\"/>",
-          colour, stroke, points);
+          colour, stroke, opacity, points);
     }
     points.clear();
   };
@@ -116,7 +117,8 @@ std::string svg_chart(const std::string& title, const std::vector<ReportSeries>&
   const auto count = static_cast<double>(series.size());
   for (std::size_t i = 0; i < series.size(); ++i) {
     const char* colour = colours[i % std::size(colours)];
-    lines += line(axes, series[i], colour, 1.5 + 2.5 * (count - 1 - static_cast<double>(i)));
+    const double stroke = 1.5 + 2 * (count - 1 - static_cast<double>(i));
+    lines += line(axes, series[i], colour, stroke, i == 0 && count > 1 ? 0.35 : 1);
     legend += fmt::format("<span class=\"key\"><i style=\"background:{}\"></i>{}</span>", colour,
                           escape_markup(series[i].label));
   }

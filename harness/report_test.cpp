@@ -2,33 +2,26 @@
 #include "harness/report.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/temp_folder.h"
 
 namespace shardproof {
 namespace {
 
 class ReportFolder : public ::testing::Test {
  protected:
-  void SetUp() override {
-    root_ = std::filesystem::temp_directory_path() /
-            ("shardproof-report-test-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(root_);
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
   std::string read(const char* name) const {
-    std::ifstream in(root_ / name);
+    std::ifstream in(folder_.file(name));
     std::ostringstream out;
     out << in.rdbuf();
     return out.str();
   }
-  std::filesystem::path root_;
+  const TempFolder folder_;
 };
 
 Report sample() {
@@ -65,7 +58,7 @@ Report sample() {
 }
 
 TEST_F(ReportFolder, HoldsFiveFiles) {
-  write_report(sample(), root_.string());
+  write_report(sample(), folder_.path());
   for (const char* name :
        {"report.json", "timing.json", "summary.md", "junit.xml", "report.html"}) {
     EXPECT_FALSE(read(name).empty()) << name;
@@ -77,17 +70,17 @@ TEST_F(ReportFolder, HoldsFiveFiles) {
 }
 
 TEST_F(ReportFolder, IsNeverOverwritten) {
-  write_report(sample(), root_.string());
+  write_report(sample(), folder_.path());
   const std::string before = read("report.json");
   Report other = sample();
   other.title = "another";
-  EXPECT_THROW(write_report(other, root_.string()), Error);
+  EXPECT_THROW(write_report(other, folder_.path()), Error);
   EXPECT_EQ(read("report.json"), before);
 }
 
 TEST_F(ReportFolder, NeedsAFolder) {
   try {
-    write_report(sample(), (root_ / "absent").string());
+    write_report(sample(), folder_.file("absent"));
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::io);

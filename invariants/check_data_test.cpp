@@ -92,9 +92,9 @@ TEST(Data, IsInconclusiveWhenTheEpochIsNotKnown) {
 class OptimizerBytes : public ::testing::Test {
  protected:
   Verdict judge(const FakeTrainer& fake) {
-    return check_optimizer_bytes(fake.write(folder_.at("trace" + std::to_string(next_++))));
+    return check_optimizer_bytes(fake.write(folder_.file("trace" + std::to_string(next_++))));
   }
-  TemporaryFolder folder_{"bytes"};
+  TempFolder folder_;
   int next_ = 0;
 };
 

@@ -46,9 +46,15 @@ Verdict check_kill(const Trace& trace, int rank, std::int64_t step, const std::s
   if (death->value("rank", -1) != rank) {
     return fails(verdict, fmt::format("rank {} was named", death->value("rank", -1)));
   }
-  const double seconds = death->value("seconds", -1.0);
+  // Since the rank's last sign of life, where the starter knows it; else since the launch.
+  const double seconds = death->value("silent_seconds", death->value("seconds", -1.0));
   if (!(seconds >= 0 && seconds <= deadline_seconds)) {
     return fails(verdict, fmt::format("the death was named after {} s", seconds));
+  }
+  const std::string place =
+      fmt::format("{} {}", death->value("step", step), death->value("phase", phase));
+  if (place != fmt::format("{} {}", step, phase)) {
+    return fails(verdict, fmt::format("the death was placed in step {}", place));
   }
   return passes(verdict);
 }

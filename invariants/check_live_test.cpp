@@ -12,9 +12,9 @@ namespace {
 class Live : public ::testing::Test {
  protected:
   Verdict judge(const FakeTrainer& fake, std::int64_t asked = 4) {
-    return check_live(fake.write(folder_.at("trace" + std::to_string(next_++))), asked);
+    return check_live(fake.write(folder_.file("trace" + std::to_string(next_++))), asked);
   }
-  TemporaryFolder folder_{"live"};
+  TempFolder folder_;
   int next_ = 0;
 };
 
@@ -88,7 +88,7 @@ TEST_F(Live, IsInconclusiveWithoutTensors) {
 
 TEST_F(Live, FailsWhenARankFileIsMissing) {
   const FakeTrainer fake;
-  Trace trace = fake.write(folder_.at("short"));
+  Trace trace = fake.write(folder_.file("short"));
   trace.ranks.pop_back();
   EXPECT_EQ(check_live(trace, 4).outcome, Outcome::fail);
   trace.ranks.clear();
@@ -145,7 +145,7 @@ class Kill : public ::testing::Test {
   Trace killed() {
     FakeTrainer fake;
     fake.dies = [](int, std::int64_t step) { return step == 2; };
-    Trace trace = fake.write(folder_.at("trace"));
+    Trace trace = fake.write(folder_.file("trace"));
     trace.harness = {Json{{"kind", "start"}},
                      Json{{"kind", "death"}, {"rank", 1}, {"seconds", 0.4}}};
     return trace;
@@ -153,7 +153,7 @@ class Kill : public ::testing::Test {
   static Outcome judge(const Trace& trace, int rank = 1) {
     return check_kill(trace, rank, 2, "backward", 10).outcome;
   }
-  TemporaryFolder folder_{"kill"};
+  TempFolder folder_;
 };
 
 TEST_F(Kill, PassesWhenTheDeadRankIsNamedInTime) {
@@ -169,6 +169,24 @@ TEST_F(Kill, FailsWhenNobodyIsNamedOrTooLate) {
   trace.harness[1]["seconds"] = 10.5;
   EXPECT_EQ(judge(trace), Outcome::fail);
   trace.harness.pop_back();
+  EXPECT_EQ(judge(trace), Outcome::fail);
+}
+
+TEST_F(Kill, CountsFromTheLastSignOfLifeWhereItIsKnown) {
+  Trace trace = killed();
+  trace.harness[1]["seconds"] = 25.0;  // a slow start is no slow naming
+  trace.harness[1]["silent_seconds"] = 0.1;
+  EXPECT_EQ(judge(trace), Outcome::pass);
+  trace.harness[1]["silent_seconds"] = 11.0;
+  EXPECT_EQ(judge(trace), Outcome::fail);
+}
+
+TEST_F(Kill, FailsWhenTheStarterPlacesTheDeathElsewhere) {
+  Trace trace = killed();
+  trace.harness[1]["step"] = 2;
+  trace.harness[1]["phase"] = "backward";
+  EXPECT_EQ(judge(trace), Outcome::pass);
+  trace.harness[1]["phase"] = "reduced";
   EXPECT_EQ(judge(trace), Outcome::fail);
 }
 

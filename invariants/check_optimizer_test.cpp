@@ -10,9 +10,9 @@ namespace {
 class Optimizer : public ::testing::Test {
  protected:
   Verdict judge(const FakeTrainer& fake) {
-    return check_optimizer(fake.write(folder_.at("trace" + std::to_string(next_++))));
+    return check_optimizer(fake.write(folder_.file("trace" + std::to_string(next_++))));
   }
-  TemporaryFolder folder_{"optimizer"};
+  TempFolder folder_;
   int next_ = 0;
 };
 

@@ -10,9 +10,9 @@ namespace {
 class Runs : public ::testing::Test {
  protected:
   Trace write(const FakeTrainer& fake) {
-    return fake.write(folder_.at("trace" + std::to_string(next_++)));
+    return fake.write(folder_.file("trace" + std::to_string(next_++)));
   }
-  TemporaryFolder folder_{"runs"};
+  TempFolder folder_;
   int next_ = 0;
 };
 

@@ -58,9 +58,9 @@ TEST(CompareScalars, StepAndSkippedCount) {
 class CompareTensors : public ::testing::Test {
  protected:
   Trace write(const FakeTrainer& fake) {
-    return fake.write(folder_.at("trace" + std::to_string(next_++)));
+    return fake.write(folder_.file("trace" + std::to_string(next_++)));
   }
-  TemporaryFolder folder_{"compare"};
+  TempFolder folder_;
   int next_ = 0;
 };
 

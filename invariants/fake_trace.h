@@ -3,8 +3,6 @@
 // computes. Test support; not part of any library.
 #pragma once
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -14,25 +12,11 @@
 
 #include "base/philox.h"
 #include "base/piece.h"
+#include "base/temp_folder.h"
 #include "trace/reader.h"
 #include "trace/writer.h"
 
 namespace shardproof {
-
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const std::string& name)
-      : path_(std::filesystem::temp_directory_path() /
-              ("shardproof-" + name + "-" + std::to_string(::getpid()))) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  std::string at(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct FakeTrainer {
   int world = 2;

@@ -72,11 +72,11 @@ TEST(CheckPlace, RefusesWhatLeavesTheTensor) {
 
 class Grid : public ::testing::Test {
  protected:
-  TemporaryFolder folder_{"grid"};
+  TempFolder folder_;
 };
 
 TEST_F(Grid, DigestsAreByBlockAndKnowTheirHolders) {
-  const Trace trace = FakeTrainer{}.write(folder_.at("trace"));
+  const Trace trace = FakeTrainer{}.write(folder_.file("trace"));
   const DigestMap digests = digests_at(trace, 0, "param");
   // Two pieces of 1,200 elements have two blocks each; the bias has one.
   EXPECT_EQ(digests.size(), 5u);
@@ -94,7 +94,7 @@ TEST_F(Grid, DigestsAreByBlockAndKnowTheirHolders) {
 TEST_F(Grid, AssemblesShardsIntoTheWhole) {
   FakeTrainer one, two;
   one.world = 1;
-  const Trace whole = one.write(folder_.at("one")), shards = two.write(folder_.at("two"));
+  const Trace whole = one.write(folder_.file("one")), shards = two.write(folder_.file("two"));
   const BytesMap a = bytes_at(whole, 1, "moment"), b = bytes_at(shards, 1, "moment");
   ASSERT_EQ(a.size(), 6u);
   ASSERT_EQ(b.size(), 6u);
@@ -112,7 +112,7 @@ TEST_F(Grid, AssemblesShardsIntoTheWhole) {
 }
 
 TEST_F(Grid, AMissingShardIsNotAssembled) {
-  BytesMap bytes = bytes_at(FakeTrainer{}.write(folder_.at("trace")), 1, "grad");
+  BytesMap bytes = bytes_at(FakeTrainer{}.write(folder_.file("trace")), 1, "grad");
   std::vector<HeldBytes>& entries = bytes.at("w.weight");
   entries.pop_back();
   EXPECT_THROW(assemble(entries), Error);
@@ -122,7 +122,7 @@ TEST_F(Grid, ListsTheStepsThatHoldTensors) {
   FakeTrainer fake;
   fake.digest = false;
   fake.capture = {-1, 2};
-  const Trace trace = fake.write(folder_.at("trace"));
+  const Trace trace = fake.write(folder_.file("trace"));
   EXPECT_EQ(tensor_steps(trace, "param"), (std::vector<std::int64_t>{-1, 2}));
   EXPECT_EQ(tensor_steps(trace, "grad"), (std::vector<std::int64_t>{2}));
   EXPECT_TRUE(holds_tensors(trace, 2, "moment"));
