@@ -11,6 +11,7 @@ void add_verbs(CLI::App& app, int& status) {
   add_replay(app, status);
   add_trace(app, status);
   add_show(app, status);
+  add_bench(app, status);
   add_rank(app, status);
 }
 

@@ -1,0 +1,72 @@
+// bench: the verb of measurements. Each sub-verb prints a table, or JSON, of one run on this
+// machine.
+#include <fmt/core.h>
+
+#include "harness/bench/comm.h"
+#include "harness/cli/cli.h"
+#include "harness/cli/environment.h"
+
+namespace shardproof {
+
+namespace {
+
+void add_comm(CLI::App& bench, int& status) {
+  struct Options {
+    bench::CommBenchOptions bench;
+    bool json = false;
+    bool check = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = bench.add_subcommand("comm", "All-reduce: threads, our MPI ranks, plain MPI");
+  verb->add_option("--ranks", options->bench.ranks, "Number of ranks")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  verb->add_flag("--quick", options->bench.quick, "A tenth of the repeats");
+  verb->add_flag("--json", options->json, "Print JSON");
+  verb->add_flag("--check", options->check,
+                 "Exit 1 when a figure asked for is not met, 3 when one could not be compared");
+  verb->footer(
+      "Examples:\n"
+      "  shardproof bench comm\n"
+      "  shardproof bench comm --ranks 2 --json");
+  verb->callback([options, &status] {
+    const Json result = bench::run_comm_bench(options->bench);
+    if (options->json) {
+      fmt::print("{}\n", result.dump());
+    } else {
+      bench::print_comm_bench(result);
+    }
+    if (options->check) status = bench::comm_bench_status(result);
+  });
+}
+
+// One MPI rank of `bench comm`, which the launcher starts.
+void add_comm_rank(CLI::App& bench, int& status) {
+  auto quick = std::make_shared<bool>(false);
+  CLI::App* verb = bench.add_subcommand("comm-rank", "A rank that bench comm started");
+  verb->group("");  // hidden
+  verb->add_flag("--quick", *quick);
+  verb->callback([quick, &status] {
+    const Environment environment = read_environment();
+    const auto value = [&](const char* name) {
+      const auto found = environment.find(name);
+      return found == environment.end() ? std::string() : found->second;
+    };
+    const auto started = started_as(environment);
+    status = bench::comm_bench_rank({value("SHARDPROOF_CONTROL"), value("SHARDPROOF_CONTROL_TOKEN"),
+                                     started ? started->rank : 0},
+                                    *quick);
+  });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, int& status) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure on this machine");
+  bench->require_subcommand(1);
+  bench->footer("Examples:\n  shardproof bench comm");
+  add_comm(*bench, status);
+  add_comm_rank(*bench, status);
+}
+
+}  // namespace shardproof
