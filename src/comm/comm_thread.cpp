@@ -45,7 +45,7 @@ void CommThread::work() {
   }
 }
 
-void AsyncCall::complete(std::exception_ptr error) {
+void AsyncCall::complete(std::optional<Error> error) {
   Keep dropped;
   {
     std::lock_guard lock(mutex_);
@@ -71,12 +71,8 @@ bool AsyncCall::done() const {
 }
 
 void AsyncCall::rethrow() const {
-  std::exception_ptr error;
-  {
-    std::lock_guard lock(mutex_);
-    error = error_;
-  }
-  if (error) std::rethrow_exception(error);
+  std::lock_guard lock(mutex_);
+  if (error_) throw *error_;
 }
 
 }  // namespace shardproof

@@ -6,10 +6,10 @@
 
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "comm/communicator.h"
@@ -40,8 +40,10 @@ class AsyncCall {
  public:
   explicit AsyncCall(Keep keep) : keep_(std::move(keep)) {}
 
-  void complete(std::exception_ptr error);  // drops the keep, then wakes waiters
-  bool wait(const Deadline& deadline);      // false when the deadline came first
+  // Drops the keep, then wakes waiters. The failure is kept as a value: an exception object shared
+  // between threads would be freed where no sanitizer sees the order.
+  void complete(std::optional<Error> error);
+  bool wait(const Deadline& deadline);  // false when the deadline came first
   bool done() const;
   void rethrow() const;  // what complete() was given, if anything
 
@@ -49,7 +51,7 @@ class AsyncCall {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Keep keep_;
-  std::exception_ptr error_;
+  std::optional<Error> error_;
   bool done_ = false;
 };
 

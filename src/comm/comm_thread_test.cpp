@@ -54,7 +54,7 @@ TEST(AsyncCall, KeepsUntilComplete) {
   EXPECT_FALSE(call.done());
   EXPECT_FALSE(watched.expired());
   EXPECT_FALSE(call.wait(Deadline::after(Duration::zero())));
-  call.complete(nullptr);
+  call.complete(std::nullopt);
   EXPECT_TRUE(call.done());
   EXPECT_TRUE(watched.expired());
   EXPECT_TRUE(call.wait(Deadline::after(Duration::zero())));
@@ -63,7 +63,7 @@ TEST(AsyncCall, KeepsUntilComplete) {
 
 TEST(AsyncCall, RethrowsAsOftenAsAsked) {
   AsyncCall call(nullptr);
-  call.complete(std::make_exception_ptr(Error(ErrorKind::timeout, "here", "late")));
+  call.complete(Error(ErrorKind::timeout, "here", "late"));
   for (int i = 0; i < 2; ++i) EXPECT_THROW(call.rethrow(), Error);
 }
 

@@ -114,10 +114,6 @@ void ThreadCollective::await_all(int phase) {
   }
 }
 
-void ThreadCollective::fail(ErrorKind kind, const std::string& detail) {
-  group_.fail(rank_, place(), kind, detail);
-}
-
 template <typename Section>
 void ThreadCollective::touching(const Section& section) {
   bool whole = group_.begin_touching(rank_);
@@ -128,7 +124,7 @@ void ThreadCollective::touching(const Section& section) {
   if (!whole) fail(ErrorKind::revoked, "the communicator was revoked or poisoned");
 }
 
-Call ThreadCollective::call_of(int peer) {
+ThreadCollective::Published ThreadCollective::published(int peer) {
   const RankSlot& slot = group_.slot(peer);
   const std::uint64_t mine = group_.slot(rank_).fingerprint.load(std::memory_order_relaxed);
   if (slot.fingerprint.load(std::memory_order_acquire) != mine) {
@@ -136,12 +132,22 @@ Call ThreadCollective::call_of(int peer) {
          "world rank " + std::to_string(group_.group.world_ranks[static_cast<std::size_t>(peer)]) +
              " made another call (kind, op, dtype, counts or root differ)");
   }
-  Call theirs;
+  Published facts;
   touching([&] {
-    theirs = *slot.call;
+    const Call& call = *slot.call;
+    facts.send = bytes(call.send);
+    facts.recv = bytes(call.recv);
+    if (call.kind == CallKind::all_to_all) {
+      facts.to_me_offset = sum_before(call.send_counts, rank_);
+      facts.to_me_count = call.send_counts[static_cast<std::size_t>(rank_)];
+    }
     return true;
   });
-  return theirs;
+  return facts;
+}
+
+void ThreadCollective::fail(ErrorKind kind, const std::string& detail) {
+  group_.fail(rank_, place(), kind, detail);
 }
 
 void ThreadCollective::copy(int from, const std::byte* source, std::byte* target,
@@ -162,7 +168,7 @@ void ThreadCollective::copy(int from, const std::byte* source, std::byte* target
 void ThreadCollective::combine(std::size_t offset, std::size_t count, std::byte* out) {
   std::vector<const std::byte*> sources;
   for (int peer = 0; peer < group_.size(); ++peer) {
-    sources.push_back(bytes(peer == rank_ ? call_.send : call_of(peer).send));
+    sources.push_back(published(peer).send);
   }
   if (count == 0) return;
   for (int peer = 0; peer < group_.size(); ++peer) {
@@ -185,7 +191,7 @@ void ThreadCollective::broadcast() {
     await_all(3);
   } else {
     await(call_.peer, 1);
-    copy(call_.peer, bytes(call_of(call_.peer).recv), bytes(call_.recv), call_.count);
+    copy(call_.peer, published(call_.peer).recv, bytes(call_.recv), call_.count);
   }
   announce(3);
 }
@@ -213,7 +219,7 @@ void ThreadCollective::all_reduce() {
     const int peer = (rank_ + step) % group_.size();
     const std::size_t at = begin_of(peer);
     await(peer, 2);
-    copy(peer, bytes(call_of(peer).recv) + at * width_, out + at * width_, begin_of(peer + 1) - at);
+    copy(peer, published(peer).recv + at * width_, out + at * width_, begin_of(peer + 1) - at);
   }
   announce(3);
   await_all(3);
@@ -231,8 +237,8 @@ void ThreadCollective::all_gather() {
   for (int step = 0; step < group_.size(); ++step) {
     const int peer = (rank_ + step) % group_.size();
     if (peer != rank_) await(peer, 1);
-    const Call theirs = peer == rank_ ? call_ : call_of(peer);
-    copy(peer, bytes(theirs.send), bytes(call_.recv) + sum_before(call_.recv_counts, peer) * width_,
+    copy(peer, published(peer).send,
+         bytes(call_.recv) + sum_before(call_.recv_counts, peer) * width_,
          call_.recv_counts[static_cast<std::size_t>(peer)]);
   }
   announce(3);
@@ -243,17 +249,16 @@ void ThreadCollective::all_to_all() {
   for (int step = 0; step < group_.size(); ++step) {
     const int peer = (rank_ + step) % group_.size();
     if (peer != rank_) await(peer, 1);
-    const Call theirs = peer == rank_ ? call_ : call_of(peer);
+    const Published theirs = published(peer);
     const std::size_t count = call_.recv_counts[static_cast<std::size_t>(peer)];
-    const std::size_t sent = theirs.send_counts[static_cast<std::size_t>(rank_)];
-    if (sent != count) {
+    if (theirs.to_me_count != count) {
       fail(ErrorKind::mismatch,
            "world rank " +
                std::to_string(group_.group.world_ranks[static_cast<std::size_t>(peer)]) +
-               " sends " + std::to_string(sent) + " elements where " + std::to_string(count) +
-               " are expected");
+               " sends " + std::to_string(theirs.to_me_count) + " elements where " +
+               std::to_string(count) + " are expected");
     }
-    copy(peer, bytes(theirs.send) + sum_before(theirs.send_counts, rank_) * width_,
+    copy(peer, theirs.send + theirs.to_me_offset * width_,
          bytes(call_.recv) + sum_before(call_.recv_counts, peer) * width_, count);
   }
   announce(3);

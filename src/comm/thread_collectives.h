@@ -39,9 +39,15 @@ class ThreadCollective {
   void announce(int phase);
   void await(int peer, int phase);
   void await_all(int phase);
-  // A copy: once the group breaks, the peer may leave and take its call with it. Precondition:
-  // await(peer, 1).
-  Call call_of(int peer);
+  // What a peer published. Its Call is gone once it has left a broken group, so the facts are
+  // copied while touching. Precondition: await(peer, 1), or peer is this rank.
+  struct Published {
+    const std::byte* send = nullptr;
+    const std::byte* recv = nullptr;
+    std::size_t to_me_offset = 0;  // all_to_all: elements in `send` before those for this rank
+    std::size_t to_me_count = 0;
+  };
+  Published published(int peer);
 
   void broadcast();
   void reduce();

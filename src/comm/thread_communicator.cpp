@@ -2,6 +2,7 @@
 #include "comm/thread_communicator.h"
 
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -118,14 +119,14 @@ std::unique_ptr<Work> ThreadCommunicator::start(const Call& call, Keep keep) {
   const std::uint64_t number = ++collectives_;
   auto under_way = std::make_shared<AsyncCall>(std::move(keep));
   collective_thread_.post([group = group_, rank = rank_, number, call, under_way] {
-    std::exception_ptr error;
+    std::optional<Error> failure;
     try {
       const Stopwatch stopwatch(group->slot(rank));
       ThreadCollective(*group, rank, number, call, Deadline::after(group->registry->timeout)).run();
-    } catch (...) {
-      error = std::current_exception();
+    } catch (const Error& error) {
+      failure = error;
     }
-    under_way->complete(std::move(error));
+    under_way->complete(std::move(failure));
   });
   return std::make_unique<CollectiveWork>(
       group_, rank_, under_way, ThreadCollective(*group_, rank_, number, call, {}).place());
