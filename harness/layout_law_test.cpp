@@ -4,8 +4,10 @@
 // at every step, as the traces say.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "harness/child.h"
 #include "harness/testing.h"
-#include "harness/world.h"
 #include "invariants/trace_checks.h"
 
 namespace shardproof {
@@ -16,22 +18,22 @@ using testing_support::small_case;
 
 constexpr int steps = 100;
 
-Trace run_traced(const std::string& layout, const std::string& backend, const std::string& folder) {
-  RunRequest request;
-  request.config = small_case(layout, steps);
-  request.config.run.backend = backend;
-  request.trace.directory = folder;
-  request.trace.digest = true;
-  request.program = SHARDPROOF_COMMAND;
-  EXPECT_TRUE(run(request));
-  return read_trace(folder);
+// By the command, so that all legs run the same program.
+Trace run_traced(Config config, const std::string& backend, const Folder& folder) {
+  config.run.backend = backend;
+  std::ofstream(folder.at("case.toml")) << to_toml(config);
+  const ChildResult child = run_child(
+      {SHARDPROOF_COMMAND, "train", folder.at("case.toml"), "--trace", folder.at("trace")},
+      std::chrono::seconds(100));
+  EXPECT_EQ(child.exit_code, 0) << child.output;
+  return read_trace(folder.at("trace"));
 }
 
 class LayoutLaw : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new Folder;
-    reference_ = new Trace(run_traced("dp1", "threads", folder_->at("reference")));
+    reference_ = new Trace(run_traced(small_case("dp1", steps), "threads", *folder_));
   }
   static void TearDownTestSuite() {
     delete reference_;
@@ -41,7 +43,7 @@ class LayoutLaw : public testing::Test {
   void expect_equal(const std::string& layout, const std::string& backend) {
     SCOPED_TRACE(layout + " on " + backend);
     const Folder folder;
-    const Trace trace = run_traced(layout, backend, folder.at("trace"));
+    const Trace trace = run_traced(small_case(layout, steps), backend, folder);
     const Verdict live = check_live(trace, steps);
     EXPECT_EQ(live.outcome, Outcome::pass) << live.reason;
     const Verdict replicas = check_replicas(trace);
@@ -76,13 +78,9 @@ TEST_F(LayoutLaw, MpiRanks) {
 // The law's counterproof: another Case gives other bits, and the check says so.
 TEST_F(LayoutLaw, AnotherSeedIsSeen) {
   const Folder folder;
-  RunRequest request;
-  request.config = small_case("dp2.zero1", 3);
-  request.config.training.seed = 2;
-  request.trace.directory = folder.at("trace");
-  request.trace.digest = true;
-  ASSERT_TRUE(run(request));
-  const Verdict verdict = check_layout(*reference_, read_trace(folder.at("trace")));
+  Config config = small_case("dp2.zero1", steps);
+  config.training.seed = 2;
+  const Verdict verdict = check_layout(*reference_, run_traced(config, "threads", folder));
   EXPECT_EQ(verdict.outcome, Outcome::fail);
   EXPECT_TRUE(verdict.difference.has_value());
 }
