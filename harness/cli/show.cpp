@@ -64,9 +64,9 @@ void show_collectives(const ShowOptions& options) {
 void show_layout(const ShowOptions& options) {
   const Layout layout = parse_layout(options.layout);
   if (layout.world() > most_ranks_shown) {
-    throw Error(ErrorKind::bad_input, fmt::format("layout {}", layout.print()),
-                fmt::format("has {} ranks; expected at most {} to show", layout.world(),
-                            most_ranks_shown));
+    throw Error(
+        ErrorKind::bad_input, fmt::format("layout {}", layout.print()),
+        fmt::format("has {} ranks; expected at most {} to show", layout.world(), most_ranks_shown));
   }
   const Config defaults;
   const std::string refusal = problem(layout, shape_of(defaults), defaults.micro_batches());

@@ -1,3 +1,4 @@
+// show_collectives: the operations, and what each rank gives them.
 #include "harness/cli/show_collectives.h"
 
 #include <functional>
@@ -144,12 +145,11 @@ std::vector<Operation> movements() {
          barrier(comm);
          return n;
        }},
-      {"split", "ranks of the same parity form a group and sum their elements in it", one,
-       [](Communicator& comm, Numbers n) {
+      {"split", "ranks of the same parity form a group; each gets the members of its own", one,
+       [](Communicator& comm, Numbers) {
          const auto group =
              comm.split(comm.rank() % 2, comm.rank(), "parity", default_deadline(comm));
-         all_reduce(*group, n.data(), n.data(), 1, dtype, ReduceOp::sum);
-         return n;
+         return Numbers(group->group().world_ranks);
        }},
   };
 }

@@ -45,7 +45,7 @@ TEST(ShowCollectives, WhatFourRanksHold) {
   expect_after(all["all_to_all_v"], {{0, 10, 20, 30}, {1, 1, 11, 11, 21, 21, 31, 31}});
   expect_after(all["send, recv"], {{0}, {0}, {20}, {20}});
   expect_after(all["barrier"], {{0}, {10}, {20}, {30}});
-  expect_after(all["split"], {{20}, {40}, {20}, {40}});
+  expect_after(all["split"], {{0, 2}, {1, 3}, {0, 2}, {1, 3}});
 }
 
 TEST(ShowCollectives, BytesAreThoseThatTravel) {

@@ -2,22 +2,46 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "data/loader.h"
 #include "harness/child.h"
+#include "harness/cli/cli.h"
 
 namespace shardproof {
 namespace {
 
-ChildResult show(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {SHARDPROOF_COMMAND, "show"});
-  return run_child(arguments, std::chrono::seconds(20));
+struct Shown {
+  int exit_code = -1;
+  std::string output;
+};
+
+// The verb in this process, as main calls it: a new process for each would take half a second.
+Shown show(std::vector<std::string> arguments) {
+  CLI::App app("test", "shardproof");
+  Shown shown;
+  add_show(app, shown.exit_code);
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+  arguments.push_back("show");
+  testing::internal::CaptureStdout();
+  std::ostringstream text;
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    shown.exit_code = app.exit(error, text, text) == 0 ? 0 : 2;
+  } catch (const Error& error) {
+    text << error.what();
+    shown.exit_code = exit_code(error.kind());
+  }
+  shown.output = testing::internal::GetCapturedStdout() + text.str();
+  return shown;
 }
 
 void expect_refusal(const std::vector<std::string>& arguments,
                     const std::vector<std::string>& parts) {
-  const ChildResult result = show(arguments);
+  const Shown result = show(arguments);
   EXPECT_EQ(result.exit_code, 2) << result.output;
   for (const std::string& part : parts) {
     EXPECT_NE(result.output.find(part), result.output.npos) << result.output << " lacks " << part;
@@ -25,7 +49,7 @@ void expect_refusal(const std::vector<std::string>& arguments,
 }
 
 TEST(Show, LayoutPrintsTheGroupsOfEveryAxis) {
-  const ChildResult result = show({"layout", "dp2.tp2.pp2"});
+  const Shown result = show({"layout", "dp2.tp2.pp2"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_NE(result.output.find("dp2.tp2.pp2: 8 ranks\n"
                                "tp   2  [0 1] [2 3] [4 5] [6 7]\n"),
@@ -36,7 +60,7 @@ TEST(Show, LayoutPrintsTheGroupsOfEveryAxis) {
 }
 
 TEST(Show, LayoutAsJson) {
-  const ChildResult result = show({"layout", "dp=2,zero=1", "--json"});
+  const Shown result = show({"layout", "dp=2,zero=1", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.output;
   const Json json = parse_json(result.output, "show");
   EXPECT_EQ(json["layout"], "dp2.zero1");
@@ -46,7 +70,7 @@ TEST(Show, LayoutAsJson) {
 }
 
 TEST(Show, DataIsWhatTheRanksTake) {
-  const ChildResult result =
+  const Shown result =
       show({"data", "--layout", "dp3.zero1", "--set", "data.samples=40", "--steps", "3", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.output;
   const Json json = parse_json(result.output, "show");
@@ -69,7 +93,7 @@ TEST(Show, DataIsWhatTheRanksTake) {
 }
 
 TEST(Show, DataAsATable) {
-  const ChildResult result = show({"data", "--steps", "1"});
+  const Shown result = show({"data", "--steps", "1"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_NE(result.output.find("synthetic: 4096 samples an epoch of 16 tokens, digest "),
             result.output.npos);
@@ -78,11 +102,11 @@ TEST(Show, DataAsATable) {
 }
 
 TEST(Show, CollectivesAsTableAndJson) {
-  const ChildResult table = show({"collectives"});
+  const Shown table = show({"collectives"});
   EXPECT_EQ(table.exit_code, 0);
   EXPECT_NE(table.output.find("all_reduce: every rank gets the sum\n"), table.output.npos);
   EXPECT_NE(table.output.find("60 64 68 72"), table.output.npos);
-  const ChildResult result = show({"collectives", "--ranks", "2", "--json"});
+  const Shown result = show({"collectives", "--ranks", "2", "--json"});
   ASSERT_EQ(result.exit_code, 0);
   const Json json = parse_json(result.output, "show");
   const auto found = std::find_if(
@@ -93,12 +117,24 @@ TEST(Show, CollectivesAsTableAndJson) {
 
 TEST(Show, HelpHasExamples) {
   for (const char* verb : {"collectives", "layout", "data"}) {
-    const ChildResult result = show({verb, "--help"});
+    const Shown result = show({verb, "--help"});
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_NE(result.output.find(std::string("Examples:\n  shardproof show ") + verb),
               result.output.npos)
         << result.output;
   }
+}
+
+TEST(Show, IsAVerbOfTheCommand) {
+  const auto run = [](const std::vector<std::string>& command) {
+    return run_child(command, std::chrono::seconds(40));
+  };
+  const ChildResult good = run({SHARDPROOF_COMMAND, "show", "layout", "dp2"});
+  EXPECT_EQ(good.exit_code, 0) << good.output;
+  EXPECT_NE(good.output.find("dp   2  [0 1]\n"), good.output.npos) << good.output;
+  const ChildResult bad = run({SHARDPROOF_COMMAND, "show", "layout", "dq2"});
+  EXPECT_EQ(bad.exit_code, 2) << bad.output;
+  EXPECT_NE(bad.output.find("layout \"dq2\""), bad.output.npos) << bad.output;
 }
 
 TEST(Show, BadUsageIsRefusedWithTwo) {

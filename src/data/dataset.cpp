@@ -1,3 +1,4 @@
+// dataset: opens the dataset that a config asks for.
 #include "data/dataset.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// loader: the prefetching queue around a Sequence and a Dataset. See loader.h for its promises.
 #include "data/loader.h"
 
 #include <fmt/format.h>

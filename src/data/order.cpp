@@ -1,3 +1,4 @@
+// order: the Feistel network and the walk.
 #include "data/order.h"
 
 #include <fmt/format.h>

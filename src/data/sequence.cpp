@@ -1,3 +1,4 @@
+// sequence: the cursor's arithmetic and the ledger's chain.
 #include "data/sequence.h"
 
 #include <fmt/format.h>

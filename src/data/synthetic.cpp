@@ -1,3 +1,4 @@
+// synthetic: the cycles and the numbers that a row is drawn from.
 #include "data/synthetic.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// token_stream: maps a file, reads its header, checks its tokens.
 #include "data/token_stream.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// windows: rows of a token stream, plain or packed.
 #include "data/windows.h"
 
 #include <fmt/format.h>

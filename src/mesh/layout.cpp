@@ -1,3 +1,4 @@
+// layout: printing, coordinates and groups; layout_parse.cpp reads the text.
 #include "mesh/layout.h"
 
 #include <fmt/format.h>

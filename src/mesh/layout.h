@@ -1,5 +1,5 @@
-// layout: who owns which piece. A Layout is data: degrees of the axes, how context and pipeline run,
-// the ZeRO stage. Printed and parsed as dpA.tpB[.sp].cpC[-ring|-zigzag|-ulysses].
+// layout: who owns which piece. A Layout is data: degrees of the axes, how context and pipeline
+// run, the ZeRO stage. Printed and parsed as dpA.tpB[.sp].cpC[-ring|-zigzag|-ulysses].
 // ppD[-gpipe|-1f1b|-intV|-zb].epE.zeroK[-shardF], parts of degree 1 left out; also "dp=2,tp=2".
 // "fsdp" is zero3. One rank prints as "dp1". world = dp x tp x cp x pp x ep.
 // Rank order, fastest first: tp, cp, ep, dp, pp. sp is a flag that reuses the tp group.
@@ -26,7 +26,7 @@ struct Layout {
   std::string context_kind = "ring";  // ring | zigzag | ulysses
   std::string schedule = "1f1b";      // gpipe | 1f1b | intV | zb
   int zero = 0;
-  int shard_group = 0;                // 0: the whole data axis
+  int shard_group = 0;  // 0: the whole data axis
 
   int world() const { return dp * tp * cp * pp * ep; }
   int degree(Axis axis) const;

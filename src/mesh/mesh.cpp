@@ -1,3 +1,4 @@
+// mesh: splits the world once per axis, in the order of Axis.
 #include "mesh/mesh.h"
 
 #include <fmt/format.h>

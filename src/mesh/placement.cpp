@@ -1,3 +1,4 @@
+// placement: boxes from records, and records against what is there.
 #include "mesh/placement.h"
 
 #include <fmt/format.h>

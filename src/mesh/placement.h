@@ -24,7 +24,8 @@ struct Placement {
   Shape local_shape;
   std::vector<AxisPlacement> axes;  // axes not listed replicate
 
-  std::string print() const;  // "blocks.0.attn.q.weight [32,32] -> [16,32] tp:shard(0) dp:replicate"
+  // "blocks.0.attn.q.weight [32,32] -> [16,32] tp:shard(0) dp:replicate"
+  std::string print() const;
 };
 
 // The local box of `placement` for a rank; SP_CHECK: no dim sharded twice, dims in range. Balanced

@@ -1,3 +1,4 @@
+// legality: the rules, in the order in which they are checked.
 #include "parallel/legality.h"
 
 #include <fmt/format.h>

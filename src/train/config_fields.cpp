@@ -1,3 +1,4 @@
+// config_fields: the list of keys, and how one value is checked and set.
 #include "train/config_fields.h"
 
 #include <fmt/format.h>
