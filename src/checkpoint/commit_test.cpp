@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "checkpoint/checkpoint_testing.h"
 
@@ -22,8 +23,7 @@ std::size_t position(const std::vector<std::string>& log, const std::string& pre
   for (std::size_t i = from; i < log.size(); ++i) {
     if (log[i].starts_with(prefix)) return i;
   }
-  ADD_FAILURE() << "no operation " << prefix;
-  return log.size();
+  throw std::runtime_error("no operation " + prefix);
 }
 
 TEST(Commit, ShardsAreDurableBeforeTheManifestAndTheManifestBeforeSuccess) {
@@ -129,6 +129,44 @@ TEST(Commit, OldOrNewWhateverOperationOfRank0Fails) {
 }
 TEST(Commit, OldOrNewWhateverOperationOfAnotherRankFails) {
   sweep(3, 1);
+}
+
+// Links, then can neither make the link durable nor take it back.
+class StuckLink : public ForwardingStorage {
+ public:
+  using ForwardingStorage::ForwardingStorage;
+  void link(const std::string& from, const std::string& to) override {
+    ForwardingStorage::link(from, to);
+    linked_ = true;
+  }
+  void sync_directory(const std::string& path) override {
+    if (linked_) throw Error(ErrorKind::io, "sync directory " + path, "Input/output error");
+    ForwardingStorage::sync_directory(path);
+  }
+  void remove(const std::string& path) override {
+    if (path == "a.manifest.json") {
+      throw Error(ErrorKind::io, "remove " + path, "Read-only file system");
+    }
+    ForwardingStorage::remove(path);
+  }
+
+ private:
+  bool linked_ = false;
+};
+
+TEST(Commit, ShardsStayWhileAManifestMayReferToThem) {
+  const std::shared_ptr<Storage> storage = memory_storage();
+  State state = small_state(1);
+  StuckLink stuck(storage);
+  run_world(2, [&](Communicator& comm) {
+    if (comm.rank() == 0) {
+      EXPECT_THROW(testing::save_small(stuck, comm, "a", state), Error);
+    } else {
+      EXPECT_THROW(testing::save_small(*storage, comm, "a", state), Error);
+    }
+  });
+  EXPECT_TRUE(storage->exists("a.manifest.json"));
+  EXPECT_TRUE(verify_checkpoint(*storage, "a").empty());
 }
 
 TEST(Commit, AFailureThatDoesNotKillClearsAwayWhatItWrote) {

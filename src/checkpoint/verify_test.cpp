@@ -84,6 +84,16 @@ TEST(Verify, EveryFlippedByteIsFound) {
   EXPECT_TRUE(verify_checkpoint(*storage, "a").empty());
 }
 
+// A shard says both sizes; a manifest that it is cut off or appended to.
+void expect_size(const std::string& file, const std::vector<Damage>& damages, std::size_t expected,
+                 std::size_t found) {
+  ASSERT_FALSE(damages.empty()) << file << ": " << found << " bytes of " << expected;
+  if (file == "a.manifest.json") return;
+  EXPECT_EQ(damages[0].where, file);
+  EXPECT_EQ(damages[0].expected, std::to_string(expected) + " bytes");
+  EXPECT_EQ(damages[0].found, std::to_string(found) + " bytes");
+}
+
 TEST(Verify, EveryTruncationAndAnyAdditionIsFound) {
   const auto storage = memory_storage();
   State state = tiny_state();
@@ -93,12 +103,12 @@ TEST(Verify, EveryTruncationAndAnyAdditionIsFound) {
     for (std::size_t size = 0; size < whole.size(); ++size) {
       const std::vector<std::byte> bytes(whole.begin(),
                                          whole.begin() + static_cast<std::ptrdiff_t>(size));
-      ASSERT_FALSE(after_replacing(*storage, file, bytes, state).empty()) << file << " at " << size;
+      expect_size(file, after_replacing(*storage, file, bytes, state), whole.size(), size);
     }
     for (const std::size_t more : {1, 8, 5000}) {
       auto bytes = whole;
       bytes.resize(whole.size() + more);
-      ASSERT_FALSE(after_replacing(*storage, file, bytes, state).empty()) << file << " + " << more;
+      expect_size(file, after_replacing(*storage, file, bytes, state), whole.size(), bytes.size());
     }
   }
 }
