@@ -104,7 +104,7 @@ void sweep(int ranks, int failing_rank) {
       bool more = true;
       for (int at = 0; more; ++at) {
         const std::shared_ptr<Storage> storage = memory_storage();
-        testing::write_small(*storage, 2, "old", old);
+        testing::write_small(*storage, 1, "old", old);
         const Outcome outcome = attempt(storage, ranks, failing_rank, at, when, dead, fresh);
         more = outcome.fired;
         failures += outcome.threw ? 1 : 0;
@@ -113,7 +113,7 @@ void sweep(int ranks, int failing_rank) {
         EXPECT_TRUE(outcome.fired || !outcome.threw) << where;
         expect_old_or_new(*storage, old, fresh, outcome.threw, dead, where);
         // Leftovers are harmless: the next attempt succeeds.
-        testing::write_small(*storage, ranks, "new", fresh, small_facts(20));
+        testing::write_small(*storage, 1, "new", fresh, small_facts(20));
         expect_old_or_new(*storage, old, fresh, false, false, where + ", saved again");
       }
     }
