@@ -185,7 +185,8 @@ int comm_bench_rank(const Control& control, bool quick) {
       fmt::print("{}\n", line.dump());
       std::fflush(stdout);
     };
-    say({{"library", MpiWorld::library_version()}});
+    const std::string library = MpiWorld::library_version();  // "Open MPI v5.0.11, package: ..."
+    say({{"library", library.substr(0, library.find(','))}});
     for (const Size& size : sizes(quick)) {
       const auto medians = time_in_turns({ours(*comm), plain_all_reduce}, size, comm->size());
       say({{"bytes", size.bytes}, {"mpi_us", medians[0]}, {"plain_us", medians[1]}});
