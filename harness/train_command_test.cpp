@@ -55,6 +55,7 @@ TEST(TrainCommand, PrintConfigRunsNothing) {
 
 TEST(TrainCommand, BadInputIsNamedWithExitCodeTwo) {
   const Folder folder;
+  std::ofstream(folder.at("bad.toml")) << "[training]\nsteps = 5\nglobal_batch = 15\n";
   const struct {
     std::vector<std::string> arguments;
     std::string says;
@@ -63,7 +64,10 @@ TEST(TrainCommand, BadInputIsNamedWithExitCodeTwo) {
       {{"train", "/no/such/file.toml"}, "/no/such/file.toml"},
       {{"train", "--set", "training.step=3"}, "training.step"},
       {{"train", "--layout", "dq4"}, "dq4"},
+      {{"train", "--layout", "dp2.tp2"}, "--layout dp2.tp2: run.layout: "},
       {{"train", "--layout", "dp2.tp2"}, "not supported yet"},
+      {{"train", folder.at("bad.toml")},
+       "bad.toml:3: training.global_batch: found global_batch 15"},
       {{"train", "--set", "data.kind=text", "--set", "data.path=/no/text", "--set",
         "model.vocabulary=256"},
        "/no/text"},

@@ -42,12 +42,23 @@ void add_common(CLI::App& verb, TrainOptions& options) {
   verb.add_flag("--print-config", options.print_config, "Print the resolved config and end");
 }
 
-void apply(const TrainOptions& options, Config& config) {
-  for (const std::string& assignment : options.set) set_key(config, assignment);
-  if (!options.layout.empty()) config.run.layout = parse_layout(options.layout).print();
-  if (!options.backend.empty()) config.run.backend = options.backend;
-  if (options.steps > 0) config.training.steps = options.steps;
+// The config that was typed, checked: an Error names the file and line, or the option.
+void apply(const TrainOptions& options, Config& config, Origins origins) {
+  for (const std::string& assignment : options.set) set_key(config, assignment, &origins);
+  if (!options.layout.empty()) {
+    config.run.layout = parse_layout(options.layout).print();
+    origins["run.layout"] = "--layout " + options.layout;
+  }
+  if (!options.backend.empty()) {
+    config.run.backend = options.backend;
+    origins["run.backend"] = "--backend " + options.backend;
+  }
+  if (options.steps > 0) {
+    config.training.steps = options.steps;
+    origins["training.steps"] = fmt::format("--steps {}", options.steps);
+  }
   if (!options.checkpoint.empty()) config.checkpoint.directory = options.checkpoint;
+  check(config, origins);
 }
 
 // --trace goes before the environment: it was typed for this run.
@@ -116,8 +127,10 @@ int run_request(RunRequest request, const Environment& environment, bool print_c
 }
 
 Config resolve(const TrainOptions& options) {
-  Config config = options.config_file.empty() ? Config() : load_config(options.config_file);
-  apply(options, config);
+  Config config;
+  Origins origins;
+  if (!options.config_file.empty()) config = load_config(options.config_file, &origins);
+  apply(options, config, std::move(origins));
   return config;
 }
 
@@ -145,7 +158,7 @@ int resume(const TrainOptions& options) {
   const Manifest manifest = read_manifest(*storage, id);
   RunRequest request;
   request.config = parse_config_json(manifest.facts.config.dump(), "config of checkpoint " + id);
-  apply(options, request.config);
+  apply(options, request.config, {});
   if (manifest.facts.step >= request.config.training.steps) {
     throw Error(ErrorKind::bad_input, "training.steps",
                 fmt::format("checkpoint {} is at step {} of {}; expected more steps, such as "
