@@ -1,5 +1,5 @@
-// config: checks of a whole config, and its forms as JSON; config_text.cpp and config_line.cpp parse
-// and print, config_fields.cpp lists the keys.
+// config: checks of a whole config, and its forms as JSON. config_text.cpp and config_line.cpp
+// parse and print, config_fields.cpp lists the keys.
 #include "train/config.h"
 
 #include <fmt/format.h>
