@@ -310,8 +310,8 @@ MpiWorld::MpiWorld(Duration timeout) : state_(std::make_shared<State>()) {
 MpiWorld::~MpiWorld() {
   MpiProcess& process = *state_->shared->process;
   // An exception on its way out, or a communicator still in use: the ranks end apart.
-  bool together = !process.unclean && std::uncaught_exceptions() == 0 &&
-                  state_->shared.use_count() == 1 && dead_ranks(state_->world->comm()).empty();
+  bool together = !state_->world->poisoned() && std::uncaught_exceptions() == 0 &&
+                  state_->shared.use_count() == 1;
   try {
     MpiCommunicator world(state_->shared, state_->world);
     together = together && world.agree(0, default_deadline(world)) == 0;
@@ -319,7 +319,7 @@ MpiWorld::~MpiWorld() {
     together = false;
   }
   process.finalized = true;
-  if (together && !process.unclean) MPI_Finalize();
+  if (together) MPI_Finalize();
 }
 
 std::unique_ptr<Communicator> MpiWorld::communicator() {

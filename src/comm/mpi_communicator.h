@@ -25,7 +25,7 @@
 namespace shardproof {
 
 // Owns MPI_Init_thread/MPI_Finalize: construct one, once, in main's thread, which also destroys it,
-// after all communicators. When a wait failed, a peer died, or a rank does not come to its
+// after all communicators. When the world is poisoned, a peer died, or a rank does not come to its
 // destructor within the timeout, MPI_Finalize is not called (it could hang).
 class MpiWorld {
  public:

@@ -1,6 +1,6 @@
 // ctest: comm mpi=1,2,3,4,6 timeout=120 processors=2
-// The conformance bodies and what is particular to MPI, on ranks that are processes. Every rank runs
-// every test; rank 0 prints, the others print failures only.
+// The conformance bodies and what is particular to MPI, on ranks that are processes. Every rank
+// runs every test; rank 0 prints, the others print failures only.
 #include "comm/mpi_communicator.h"
 
 #include <gtest/gtest.h>
@@ -54,8 +54,8 @@ TEST(MpiCommunicator, PeersNeverReadTheCallersBuffer) {
     constexpr std::size_t count = std::size_t{200} << 10;  // a rendezvous message, in one chunk
     std::vector<std::uint8_t> data(count, 1);
     if (world->rank() == 0) {
-      auto work = world->start(
-          conformance::message(CallKind::send, data.data(), count, 1, 5), nullptr);
+      auto work =
+          world->start(conformance::message(CallKind::send, data.data(), count, 1, 5), nullptr);
       std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the send is under way
       std::fill(data.begin(), data.end(), std::uint8_t{2});
       barrier(*world);
@@ -105,6 +105,45 @@ TEST(MpiCommunicator, CallsStartedOnDifferentGroupsNeedNoCommonOrder) {
     for (auto& work : works) work->wait(default_deadline(*world));
     EXPECT_EQ(sum_a, world->size());
     EXPECT_EQ(sum_b, world->size());
+  });
+}
+
+// The second call sends what the first has received: it must not begin before.
+TEST(MpiCommunicator, AStartedCollectiveReadsWhatTheOneBeforeItWrote) {
+  on_this_rank([&] {
+    const std::int64_t ranks = world->size();
+    std::int64_t x = 1, y = 0, z = 0;
+    std::uint8_t go = 1;
+    if (world->rank() != 0) recv(*world, &go, 1, Dtype::u8, 0, 1);
+    auto first = world->start(conformance::sum_call(&x, &y, 1), nullptr);
+    auto second = world->start(conformance::sum_call(&y, &z, 1), nullptr);
+    if (world->rank() == 0) {  // both are under way before anybody else joins
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      for (int r = 1; r < world->size(); ++r) send(*world, &go, 1, Dtype::u8, r, 1);
+    }
+    second->wait(default_deadline(*world));
+    EXPECT_EQ(y, ranks);
+    EXPECT_EQ(z, ranks * ranks);
+  });
+}
+
+// Each goes in many pieces, and the receiver takes them for one another unless they keep their
+// order.
+TEST(MpiCommunicator, LargeMessagesOfOneTagKeepTheirOrder) {
+  if (world->size() < 2 || world->rank() > 1) GTEST_SKIP() << "for two ranks";
+  on_this_rank([&] {
+    constexpr std::size_t bytes = std::size_t{3} << 20;
+    std::vector<std::uint8_t> a(bytes, 1), b(bytes, 2);
+    std::vector<std::unique_ptr<Work>> works;
+    const CallKind kind = world->rank() == 0 ? CallKind::send : CallKind::recv;
+    for (auto* data : {&a, &b}) {
+      if (kind == CallKind::recv) std::fill(data->begin(), data->end(), std::uint8_t{0});
+      works.push_back(world->start(
+          conformance::message(kind, data->data(), bytes, 1 - world->rank(), 4), nullptr));
+    }
+    for (auto& work : works) work->wait(default_deadline(*world));
+    EXPECT_EQ(a, std::vector<std::uint8_t>(bytes, 1));
+    EXPECT_EQ(b, std::vector<std::uint8_t>(bytes, 2));
   });
 }
 

@@ -21,7 +21,7 @@ namespace shardproof {
 struct MpiProcess {
   bool crowded = false;  // more ranks than cores on this machine: never spin
   std::atomic<bool> finalized{false};
-  std::atomic<bool> unclean{false};  // a wait failed: MPI_Finalize could hang
+  std::atomic<bool> unclean{false};  // a call was given up: the library may still know of it
 };
 
 class MpiGroup {
