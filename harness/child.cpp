@@ -15,31 +15,10 @@
 #include <filesystem>
 
 #include "base/error.h"
-
-extern char** environ;
+#include "harness/exec_arguments.h"
 
 namespace shardproof {
 namespace {
-
-std::vector<std::string> merged_environment(const std::map<std::string, std::string>& extra) {
-  std::map<std::string, std::string> all;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text(*entry);
-    const auto equals = text.find('=');
-    if (equals != std::string::npos) all[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  for (const auto& [key, value] : extra) all[key] = value;
-  std::vector<std::string> lines;
-  for (const auto& [key, value] : all) lines.push_back(key + "=" + value);
-  return lines;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& strings) {
-  std::vector<char*> result;
-  for (auto& text : strings) result.push_back(text.data());
-  result.push_back(nullptr);
-  return result;
-}
 
 // Reads until end of file; false when the deadline came first.
 bool read_all(int fd, Deadline deadline, std::string& output) {
@@ -98,8 +77,8 @@ ChildResult run_child(const std::vector<std::string>& command, Duration deadline
                       const std::map<std::string, std::string>& environment) {
   auto arguments = command;
   auto variables = merged_environment(environment);
-  auto argv = pointers(arguments);
-  auto envp = pointers(variables);
+  auto argv = exec_pointers(arguments);
+  auto envp = exec_pointers(variables);
   int out[2], failure[2];
   if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(failure, O_CLOEXEC) != 0)
     throw Error(ErrorKind::environment, command[0], std::strerror(errno));

@@ -1,3 +1,4 @@
+// control: connecting, the lines, and the thread that notices the end of the launcher.
 #include "harness/control.h"
 
 #include <arpa/inet.h>

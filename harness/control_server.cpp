@@ -1,3 +1,4 @@
+// control_server: non-blocking sockets under one epoll descriptor.
 #include "harness/control_server.h"
 
 #include <arpa/inet.h>

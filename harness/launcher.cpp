@@ -1,3 +1,4 @@
+// launcher: one loop over sockets, mpirun and signals, and what is done when something fails.
 #include "harness/launcher.h"
 
 #include <fcntl.h>

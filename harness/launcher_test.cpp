@@ -1,139 +1,18 @@
 // ctest: fault timeout=120 processors=2 lock=mpi
-// Launches this executable again as ranks (--rank MODE), which use the control socket but not MPI,
-// so every way to end is tried with real processes; and as a launcher (--launch MODE) that is
-// killed.
+// Every way for ranks to end, tried with real processes: this executable again as ranks (--rank
+// MODE).
 #include "harness/launcher.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <set>
-#include <thread>
 
 #include "base/error.h"
 #include "base/json.h"
-#include "harness/child.h"
-#include "harness/control.h"
+#include "harness/launcher_testing.h"
 
-namespace shardproof {
+namespace shardproof::launcher_testing {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-
-double now() {
-  return std::chrono::duration<double>(Clock::real().now()).count();
-}
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// ---- the rank ----
-
-void say_pid(const std::string& who) {
-  std::cout << "pid " << who << " " << getpid() << std::endl;
-}
-
-// A process of the rank's own, which would outlive it.
-void start_grandchild() {
-  if (fork() != 0) return;
-  say_pid("grandchild");
-  for (;;) pause();
-}
-
-int rank_main(const std::string& mode) {
-  const int rank = std::stoi(variable("OMPI_COMM_WORLD_RANK"));
-  if (mode == "early") return 7;
-  ControlClient control(variable("SHARDPROOF_CONTROL"), variable("SHARDPROOF_CONTROL_TOKEN"), rank);
-  say_pid("rank");
-  if (mode == "ok") {
-    std::cout << "hello from " << rank << " with " << variable("GREETING") << " and "
-              << variable("OMP_NUM_THREADS") << " thread\n";
-    std::cerr << "to stderr" << std::endl;
-    std::cout << "no newline at the end" << std::flush;
-    control.at(0, "forward");
-  } else if (mode == "exit3" && rank == 1) {
-    control.error("the config is wrong");
-    control.done(3);
-    return 3;
-  } else if (mode == "exit3" || mode == "hang" || mode == "stubborn") {
-    if (mode == "stubborn") signal(SIGTERM, SIG_IGN);
-    start_grandchild();
-    for (;;) pause();
-  } else if (mode == "kill") {
-    start_grandchild();
-    control.at(12, "optimizer");
-    control.at(13, "backward");
-    std::this_thread::sleep_for(milliseconds(100));  // the grandchild has said its pid
-    if (rank == 2) {
-      std::cout << "killed at " << std::to_string(now()) << std::endl;
-      raise(SIGKILL);
-    }
-    for (;;) pause();
-  } else if (mode == "deserts") {
-    return 0;  // without done
-  }
-  control.done(0);
-  return 0;
-}
-
-// ---- the launcher, and what it heard ----
-
-struct Heard {
-  std::vector<std::pair<int, std::string>> lines;
-  std::set<pid_t> pids;
-  double killed_at = 0;
-
-  void take(int rank, const std::string& line) {
-    lines.emplace_back(rank, line);
-    const std::size_t space = line.rfind(' ');
-    if (line.starts_with("pid ")) pids.insert(std::stoi(line.substr(space)));
-    if (line.starts_with("killed at ")) killed_at = std::stod(line.substr(space));
-  }
-  bool has(int rank, const std::string& line) const {
-    return std::count(lines.begin(), lines.end(), std::pair(rank, line)) == 1;
-  }
-  std::string text() const {
-    std::string all;
-    for (const auto& [rank, line] : lines) all += std::to_string(rank) + ": " + line + "\n";
-    return all;
-  }
-};
-
-LaunchRequest request_for(const std::string& mode, Heard& heard) {
-  LaunchRequest request;
-  request.ranks = 4;
-  request.command = {own_executable(), "--rank", mode};
-  request.deadline = seconds(60);
-  request.grace = milliseconds(200);
-  request.on_output = [&heard](int rank, const std::string& line) { heard.take(rank, line); };
-  return request;
-}
-
-// Zombies of others count as gone: they run no code.
-bool is_alive(pid_t pid) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  if (!std::getline(in, line)) return false;
-  return line.at(line.rfind(')') + 2) != 'Z';
-}
-
-void expect_gone(const std::set<pid_t>& pids, Duration patience = {}) {
-  const Deadline deadline = Deadline::after(patience);
-  for (const pid_t pid : pids) {
-    while (is_alive(pid) && !deadline.expired()) std::this_thread::sleep_for(milliseconds(5));
-    EXPECT_FALSE(is_alive(pid)) << pid;
-  }
-}
 
 class LauncherTest : public testing::Test {
  protected:
@@ -304,90 +183,18 @@ TEST_F(LauncherTest, AHostfileIsPassedOn) {
   EXPECT_TRUE(launch(request).ok()) << heard.text();
 }
 
-// ---- a launcher in a process of its own, ended from outside ----
-
-int launcher_main(const std::string& mode) {
-  Heard heard;
-  LaunchRequest request = request_for(mode, heard);
-  request.on_output = [](int, const std::string& line) { std::cout << line << std::endl; };
-  return launch(request).interrupted ? 130 : 1;
-}
-
-class OtherLauncher {
- public:
-  OtherLauncher() {
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC) != 0) std::abort();
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(fds[1], STDOUT_FILENO);
-      const std::string self = own_executable();
-      execl(self.c_str(), self.c_str(), "--launch", "hang", nullptr);
-      _exit(127);
-    }
-    close(fds[1]);
-    output_ = fdopen(fds[0], "r");
-  }
-  ~OtherLauncher() {
-    kill(pid_, SIGKILL);
-    fclose(output_);
-    if (!waited_) waitpid(pid_, nullptr, 0);
-  }
-  std::set<pid_t> wait_for_pids(std::size_t count) {
-    Heard heard;
-    char line[4096];
-    while (heard.pids.size() < count && std::fgets(line, sizeof line, output_) != nullptr) {
-      heard.take(0, std::string(line, std::strlen(line) - 1));
-    }
-    return heard.pids;
-  }
-  int end_by(int signal) {
-    int status = 0;
-    kill(pid_, signal);
-    waitpid(pid_, &status, 0);
-    waited_ = true;
-    return status;
-  }
-
- private:
-  pid_t pid_ = -1;
-  FILE* output_ = nullptr;
-  bool waited_ = false;
-};
-
-TEST(LauncherDeath, RanksEndWhenTheLauncherIsKilled) {
-  OtherLauncher launcher;
-  const std::set<pid_t> pids = launcher.wait_for_pids(8);
-  ASSERT_EQ(pids.size(), 8u);
-  for (const pid_t pid : pids) EXPECT_TRUE(is_alive(pid));
-  const int status = launcher.end_by(SIGKILL);
-  EXPECT_TRUE(WIFSIGNALED(status));
-  expect_gone(pids, seconds(5));
-}
-
-TEST(LauncherDeath, CtrlCEndsEverythingAndReturns) {
-  for (const int signal : {SIGINT, SIGTERM}) {
-    OtherLauncher launcher;
-    const std::set<pid_t> pids = launcher.wait_for_pids(8);
-    ASSERT_EQ(pids.size(), 8u);
-    const int status = launcher.end_by(signal);
-    EXPECT_TRUE(WIFEXITED(status));
-    EXPECT_EQ(WEXITSTATUS(status), 130);
-    expect_gone(pids);
-  }
-}
-
 TEST(FindMpirun, FindsTheOneBesideTheLibrary) {
   EXPECT_EQ(access(find_mpirun().c_str(), X_OK), 0) << find_mpirun();
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::launcher_testing
 
-int main(int argc, char** argv) {
-  const std::string verb = argc == 3 ? argv[1] : "";
-  if (verb == "--rank") return shardproof::rank_main(argv[2]);
-  if (verb == "--launch") return shardproof::launcher_main(argv[2]);
+int main(int argc, char** argv, char** environment) {
+  if (argc == 3 && std::string(argv[1]) == "--rank") {
+    return shardproof::launcher_testing::rank_main(
+        argv[2], shardproof::launcher_testing::variables_of(environment));
+  }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

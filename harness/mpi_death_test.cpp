@@ -6,14 +6,15 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <iostream>
+#include <map>
 
 #include "base/error.h"
 #include "comm/mpi_communicator.h"
 #include "harness/child.h"
 #include "harness/control.h"
 #include "harness/launcher.h"
+#include "harness/launcher_testing.h"
 
 namespace shardproof {
 namespace {
@@ -87,9 +88,9 @@ void survive(const std::string& mode, Communicator& world, Communicator& pair) {
   std::cout << "recovered" << std::endl;
 }
 
-int rank_main(const std::string& mode) {
-  const int rank = std::stoi(std::getenv("OMPI_COMM_WORLD_RANK"));
-  ControlClient control(std::getenv("SHARDPROOF_CONTROL"), std::getenv("SHARDPROOF_CONTROL_TOKEN"),
+int rank_main(const std::string& mode, std::map<std::string, std::string> variables) {
+  const int rank = std::stoi(variables["OMPI_COMM_WORLD_RANK"]);
+  ControlClient control(variables["SHARDPROOF_CONTROL"], variables["SHARDPROOF_CONTROL_TOKEN"],
                         rank);
   int code = 0;
   try {
@@ -140,8 +141,10 @@ INSTANTIATE_TEST_SUITE_P(Waits, MpiDeath, testing::Values("small", "large", "sta
 }  // namespace
 }  // namespace shardproof
 
-int main(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == "--rank") return shardproof::rank_main(argv[2]);
+int main(int argc, char** argv, char** environment) {
+  if (argc == 3 && std::string(argv[1]) == "--rank") {
+    return shardproof::rank_main(argv[2], shardproof::launcher_testing::variables_of(environment));
+  }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -1,14 +1,15 @@
+// mpirun_command: see the header. The options are understood by Open MPI 4.1 and 5.
 #include "harness/mpirun_command.h"
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <initializer_list>
 
 #include "base/error.h"
 #include "comm/mpi_communicator.h"
+#include "harness/child.h"
 
 namespace shardproof {
 
@@ -87,15 +88,10 @@ std::vector<std::string> mpirun_command(const LaunchRequest& request, const Envi
 
 std::string find_mpirun() {
   if (access(SHARDPROOF_MPIEXEC, X_OK) == 0) return SHARDPROOF_MPIEXEC;
-  const char* path = std::getenv("PATH");
-  const std::string folders = path == nullptr ? "" : path;
-  for (std::size_t begin = 0; begin < folders.size();) {
-    const std::size_t end = std::min(folders.find(':', begin), folders.size());
-    const std::string candidate = folders.substr(begin, end - begin) + "/mpirun";
-    if (access(candidate.c_str(), X_OK) == 0) return candidate;
-    begin = end + 1;
-  }
-  return "";
+  // The shell knows PATH.
+  const ChildResult found =
+      run_child({"/bin/sh", "-c", "command -v mpirun"}, std::chrono::seconds(5));
+  return found.exit_code == 0 ? found.output.substr(0, found.output.find('\n')) : "";
 }
 
 }  // namespace shardproof

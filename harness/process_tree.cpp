@@ -20,8 +20,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
-
-extern char** environ;
+#include "harness/exec_arguments.h"
 
 namespace shardproof {
 
@@ -48,24 +47,6 @@ Ends make_socket_pair() {
     throw Error(ErrorKind::environment, "process tree", std::strerror(errno));
   }
   return {fds[0], fds[1]};
-}
-
-// "NAME=value" of this process and of `added`, which comes first in what is looked up.
-std::vector<std::string> merged_environment(const std::map<std::string, std::string>& added) {
-  std::vector<std::string> merged;
-  for (const auto& [name, value] : added) merged.push_back(name + "=" + value);
-  for (char** each = environ; *each != nullptr; ++each) {
-    const std::string text = *each;
-    if (!added.contains(text.substr(0, text.find('=')))) merged.push_back(text);
-  }
-  return merged;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (std::string& text : texts) result.push_back(text.data());
-  result.push_back(nullptr);
-  return result;
 }
 
 // ---- in the watcher: system calls only ----
@@ -208,8 +189,8 @@ ProcessTree::ProcessTree(const std::vector<std::string>& command,
   }
   std::vector<std::string> arguments = command;
   std::vector<std::string> variables = merged_environment(environment);
-  const std::vector<char*> argument_pointers = pointers(arguments);
-  const std::vector<char*> variable_pointers = pointers(variables);
+  const std::vector<char*> argument_pointers = exec_pointers(arguments);
+  const std::vector<char*> variable_pointers = exec_pointers(variables);
   const Ends output = make_pipe();
   const Ends orders = make_socket_pair();  // a write after the watcher's end is no SIGPIPE
   const Ends status = make_pipe();

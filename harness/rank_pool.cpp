@@ -1,3 +1,4 @@
+// rank_pool: see the header.
 #include "harness/rank_pool.h"
 
 #include <exception>

@@ -1,3 +1,4 @@
+// mpi_agreement: two agreements of an int each, polled under the deadline.
 #include "comm/mpi_agreement.h"
 
 #include <memory>

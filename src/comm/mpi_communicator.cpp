@@ -1,3 +1,5 @@
+// mpi_communicator: runs calls inline or through the queue; makes and breaks groups; owns the
+// library.
 #include "comm/mpi_communicator.h"
 
 #include <mpi.h>

@@ -49,23 +49,27 @@ TEST(MpiCommunicator, WorldIsAllProcesses) {
 // The bytes of a failed send may still be asked for; what arrives then must be what was sent, not
 // what the caller wrote into its buffer since.
 TEST(MpiCommunicator, PeersNeverReadTheCallersBuffer) {
-  if (world->size() < 2) GTEST_SKIP() << "needs two ranks";
+  if (world->size() < 2 || world->rank() > 1) GTEST_SKIP() << "for two ranks";
   on_this_rank([&] {
     constexpr std::size_t count = std::size_t{200} << 10;  // a rendezvous message, in one chunk
     std::vector<std::uint8_t> data(count, 1);
+    std::uint8_t go = 0;
     if (world->rank() == 0) {
-      auto work =
+      auto large =
           world->start(conformance::message(CallKind::send, data.data(), count, 1, 5), nullptr);
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the send is under way
+      // Begun after the large one: when it has arrived, the large one has been posted.
+      world->start(conformance::message(CallKind::send, &go, 1, 1, 6), nullptr)
+          ->wait(default_deadline(*world));
+      recv(*world, &go, 1, Dtype::u8, 1, 7);
       std::fill(data.begin(), data.end(), std::uint8_t{2});
-      barrier(*world);
-      work->wait(default_deadline(*world));
-    } else if (world->rank() == 1) {
-      barrier(*world);
+      send(*world, &go, 1, Dtype::u8, 1, 8);
+      large->wait(default_deadline(*world));
+    } else {
+      recv(*world, &go, 1, Dtype::u8, 0, 6);
+      send(*world, &go, 1, Dtype::u8, 0, 7);
+      recv(*world, &go, 1, Dtype::u8, 0, 8);
       recv(*world, data.data(), count, Dtype::u8, 0, 5);
       EXPECT_EQ(data, std::vector<std::uint8_t>(count, 1));
-    } else {
-      barrier(*world);
     }
   });
 }
@@ -117,9 +121,10 @@ TEST(MpiCommunicator, AStartedCollectiveReadsWhatTheOneBeforeItWrote) {
     if (world->rank() != 0) recv(*world, &go, 1, Dtype::u8, 0, 1);
     auto first = world->start(conformance::sum_call(&x, &y, 1), nullptr);
     auto second = world->start(conformance::sum_call(&y, &z, 1), nullptr);
-    if (world->rank() == 0) {  // both are under way before anybody else joins
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      for (int r = 1; r < world->size(); ++r) send(*world, &go, 1, Dtype::u8, r, 1);
+    // Begun after both, so that both are under way, or should not be, before anybody else joins.
+    std::vector<std::unique_ptr<Work>> sends;
+    for (int r = 1; world->rank() == 0 && r < world->size(); ++r) {
+      sends.push_back(world->start(conformance::message(CallKind::send, &go, 1, r, 1), nullptr));
     }
     second->wait(default_deadline(*world));
     EXPECT_EQ(y, ranks);
@@ -153,7 +158,7 @@ TEST(MpiCommunicator, AbortFromAnotherThreadReleasesARun) {
     auto child = conformance::child_of(*world, "hangs");
     if (world->rank() == 0) {
       std::thread other([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        while (child->traffic().calls == 0) std::this_thread::yield();  // until it is in there
         child->abort();
       });
       EXPECT_EQ(conformance::kind_of_error([&] { barrier(*child); }, "barrier"),

@@ -1,3 +1,4 @@
+// mpi_execution: posts, tests and gives up the messages of a plan.
 #include "comm/mpi_execution.h"
 
 #include <cstring>

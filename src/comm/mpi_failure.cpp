@@ -1,3 +1,4 @@
+// mpi_failure: the only file that knows ULFM; its second half is for libraries without it.
 #include "comm/mpi_failure.h"
 
 #if __has_include(<mpi-ext.h>)

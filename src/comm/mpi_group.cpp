@@ -1,3 +1,4 @@
+// mpi_group: health of a group, and waiting that looks after it.
 #include "comm/mpi_group.h"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+// mpi_queue: one pass after the other over all calls under way; sleeps when nothing moves.
 #include "comm/mpi_queue.h"
 
 #include <algorithm>
