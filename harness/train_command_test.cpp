@@ -119,15 +119,28 @@ TEST(TrainCommand, ResumeContinuesFromTheManifestAlone) {
   EXPECT_NE(other.output.find("optimizer.lr"), std::string::npos) << other.output;
 }
 
+// Trains until the first step is seen, then interrupts; alone the run would go on for minutes.
+ChildResult interrupted(const Folder& folder, const std::string& options) {
+  const std::string file = write_config(folder, small_case("dp2.zero1", 100000));
+  const std::string script = std::string(SHARDPROOF_COMMAND) + " train " + file + " --checkpoint " +
+                             folder.at("store") + options + " > " + folder.at("out") +
+                             " & p=$!; until grep -q '^step  ' " + folder.at("out") +
+                             "; do sleep 0.02; done; kill -INT $p; wait $p; exit $?";
+  return run_child({"sh", "-c", script}, seconds(60));
+}
+
 TEST(TrainCommand, CtrlCEndsAfterTheStepWithAWholeCheckpoint) {
   const Folder folder;
-  const std::string file = write_config(folder, small_case("dp2.zero1", 100000));
-  // Waits for the first step, then interrupts; the run would go on for minutes.
-  const std::string script = std::string(SHARDPROOF_COMMAND) + " train " + file + " --checkpoint " +
-                             folder.at("store") + " > " + folder.at("out") +
-                             " & p=$!; until grep -q '^step' " + folder.at("out") +
-                             "; do sleep 0.02; done; kill -INT $p; wait $p; exit $?";
-  const auto result = run_child({"sh", "-c", script}, seconds(60));
+  const auto result = interrupted(folder, "");
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_EQ(result.exit_code, 130) << result.output;
+  const auto verify = shardproof({"checkpoint", "verify", folder.at("store")});
+  EXPECT_EQ(verify.exit_code, 0) << verify.output;
+}
+
+TEST(TrainCommand, CtrlCEndsMpiRanksAndNothingIsHalfWritten) {
+  const Folder folder;
+  const auto result = interrupted(folder, " --backend mpi --set checkpoint.every=1");
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.exit_code, 130) << result.output;
   const auto verify = shardproof({"checkpoint", "verify", folder.at("store")});
