@@ -298,6 +298,23 @@ TEST(MpiPlan, MessagesGoInChunksAndEmptyOnesStillGo) {
   }
 }
 
+// MPI counts in int: no message may be longer than a chunk, and every byte goes once. (Only
+// planned: the buffer is never touched.)
+TEST(MpiPlan, MoreThanAnIntOfBytesGoesInChunks) {
+  constexpr std::size_t count = (std::size_t{3} << 30) + 5;
+  std::byte nothing{};
+  Call call = call_of(CallKind::send, &nothing, nullptr, count, 1);
+  call.dtype = Dtype::u8;
+  std::size_t sent = 0;
+  for (const PlanStep& step : make_plan(call, 0, 2).steps) {
+    if (step.kind != PlanStep::Kind::send) continue;
+    EXPECT_EQ(step.from, &nothing + sent);
+    EXPECT_LE(step.size, plan_chunk_bytes);
+    sent += step.size;
+  }
+  EXPECT_EQ(sent, count);
+}
+
 // 1 + 2^-8 + 2^-8 in bfloat16: 1 when rounded after each addition, 1 + 2^-7 when rounded once.
 TEST(MpiPlan, SixteenBitFloatsAreRoundedOnce) {
   const std::uint16_t one = float_to_bf16(1.0f);
