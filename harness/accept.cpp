@@ -83,9 +83,7 @@ int prove(const std::vector<Corpus>& corpora, const ProofOptions& options) try {
   const Screen screen(options.quiet || options.json);
   std::vector<CorpusResult> results;
   for (const Corpus& corpus : corpora) {
-    Config shown = corpus.config;
-    shown.checkpoint = {};
-    screen.say(fmt::format("{}: {}", corpus.name, shown_run_line(shown)));
+    screen.say(fmt::format("{}: {}", corpus.name, shown_run_line(run_of(corpus))));
     results.push_back(prove_corpus(
         corpus, {out, [&](const std::string& line) { screen.say(line); }, options.stop}));
     if (results.back().interrupted) {

@@ -23,6 +23,16 @@ const Trace& of(const Traces& traces, const std::string& leg) {
 
 }  // namespace
 
+Config run_of(const Corpus& corpus) {
+  Config out = corpus.config;
+  out.checkpoint = {};
+  if (corpus.kill) {
+    out.run.fault =
+        fmt::format("{}:{}:{}:kill", corpus.kill_rank, corpus.kill_step, corpus.kill_phase);
+  }
+  return out;
+}
+
 void check_corpus(const Corpus& corpus) {
   if (corpus.config.training.steps >= shortest_run) return;
   throw Error(
@@ -66,8 +76,7 @@ std::vector<Leg> plan_legs(const Corpus& corpus, const std::string& checkpoints)
     kill.name = "kill";
     kill.config.run.backend = "mpi";
     kill.config.checkpoint = saving("kill");
-    kill.config.run.fault =
-        fmt::format("{}:{}:{}:kill", corpus.kill_rank, corpus.kill_step, corpus.kill_phase);
+    kill.config.run.fault = run_of(corpus).run.fault;
     again.name = "kill-resumed";
     again.config.run.backend = "mpi";
     again.config.checkpoint = loading("kill");

@@ -38,6 +38,8 @@ struct PlannedVerdict {
 
 inline constexpr double kill_deadline_seconds = 10;
 
+// The Run that `replay` takes to prove this corpus: the main leg, and its kill where there is one.
+Config run_of(const Corpus& corpus);
 // Error bad_input when the run is too short to be cut in two.
 void check_corpus(const Corpus& corpus);
 // In the order in which they run. `checkpoints` is the folder of all checkpoint folders.

@@ -160,8 +160,7 @@ Report make_report(const std::string& title, const std::vector<CorpusResult>& re
   report.timing = timing_facts(results, seconds);
   for (const CorpusResult& result : results) {
     const std::string& name = result.corpus.name;
-    Config shown = result.corpus.config;
-    shown.checkpoint = {};
+    const Config shown = run_of(result.corpus);
     report.run_line +=
         fmt::format("{}{}: {}", report.run_line.empty() ? "" : "\n", name, shown_run_line(shown));
     report.config_toml += fmt::format("# {}\n{}\n", name, to_toml(shown));

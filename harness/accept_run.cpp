@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 
 #include "checkpoint/load.h"
 #include "checkpoint/storage.h"
@@ -76,7 +77,7 @@ class Prover {
                          Json{{"kind", "verify"},
                               {"id", id},
                               {"exit_code", child.timed_out ? -1 : child.exit_code},
-                              {"output", without_folder(child.output)}});
+                              {"output", reproducible(child.output)}});
     result_.legs.back().trace = read_trace(result_.legs.back().trace.directory);
     try {
       result_.manifest = read_manifest(*posix_storage(directory, false), id);
@@ -85,14 +86,14 @@ class Prover {
     }
   }
 
-  // Texts of a report must not depend on where its folder lies.
-  std::string without_folder(std::string text) const {
+  // Texts of a report depend neither on where its folder lies nor on the nonce of a save.
+  std::string reproducible(std::string text) const {
     const std::string folder = run_.out + "/";
     for (std::size_t at = 0; (at = text.find(folder, at)) != std::string::npos;) {
       text.erase(at, folder.size());
     }
-    while (!text.empty() && text.back() == '\n') text.pop_back();
-    return text;
+    static const std::regex nonce("\\.shards-[0-9a-f]+");
+    return std::regex_replace(text, nonce, ".shards");
   }
 
   Verdict judge(const PlannedVerdict& planned, const Traces& traces) {
@@ -108,7 +109,7 @@ class Prover {
       const bool lacking = broken->error->kind() == ErrorKind::environment;
       verdict.outcome = lacking ? Outcome::inconclusive : Outcome::fail;
       verdict.reason = fmt::format("leg {} ended early: {}", broken->leg.name,
-                                   without_folder(broken->error->what()));
+                                   reproducible(broken->error->what()));
     } else {
       verdict = judge_traces(planned, traces);
       if (verdict.outcome == Outcome::fail) name_element(planned, verdict);
@@ -124,7 +125,7 @@ class Prover {
     } catch (const Error& error) {  // a trace that contradicts itself
       Verdict verdict = planned.judge({});
       verdict.outcome = Outcome::fail;
-      verdict.reason = without_folder(error.what());
+      verdict.reason = reproducible(error.what());
       return verdict;
     }
   }
@@ -184,12 +185,8 @@ CorpusResult prove_corpus(const Corpus& corpus, const CorpusRun& run) {
 }
 
 std::string replay_command(const Corpus& corpus, const Verdict& verdict) {
-  Config config = corpus.config;
-  config.checkpoint = {};
-  if (verdict.check.starts_with("kill")) {
-    config.run.fault =
-        fmt::format("{}:{}:{}:kill", corpus.kill_rank, corpus.kill_step, corpus.kill_phase);
-  }
+  Config config = run_of(corpus);
+  if (!verdict.check.starts_with("kill")) config.run.fault.clear();  // the shorter way
   return fmt::format("shardproof replay {}'{}'", verdict.check == "loss falls" ? "--loss " : "",
                      run_line(config));
 }

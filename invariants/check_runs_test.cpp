@@ -27,6 +27,19 @@ TEST_F(Runs, RepeatPassesOnTheSameRunTwice) {
   EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
 }
 
+TEST_F(Runs, RepeatPassesOnAReproducibleProgramWhoseCopiesDiffer) {
+  for (const bool digest : {true, false}) {
+    FakeTrainer fake;
+    fake.digest = digest;
+    fake.tensor = [](int rank, std::int64_t, const std::string& what, std::vector<float>& values) {
+      if (rank == 1 && what == "param") values[3] += 1;
+    };
+    const Verdict verdict = check_repeat(write(fake), write(fake));
+    EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
+    EXPECT_EQ(check_layout(write(one_rank()), write(fake)).outcome, Outcome::fail);
+  }
+}
+
 TEST_F(Runs, LayoutPassesOnAnyNumberOfRanks) {
   const Trace reference = write(one_rank());
   for (const int world : {1, 2, 3, 4}) {

@@ -20,8 +20,10 @@ Verdict check_verified(const Trace& trace, const std::string& id) {
   for (const Json& event : trace.harness) {
     if (event.value("kind", "") != "verify" || event.value("id", "") != id) continue;
     if (event.value("exit_code", -1) == 0) return passes(verdict);
-    return fails(verdict, fmt::format("verify ended with exit code {}: {}",
-                                      event.value("exit_code", -1), event.value("output", "")));
+    const std::string output = event.value("output", "");
+    return fails(verdict,
+                 fmt::format("verify ended with exit code {}: {}", event.value("exit_code", -1),
+                             output.substr(0, output.find('\n'))));
   }
   return undecided(verdict, fmt::format("nobody verified {}", id));
 }

@@ -49,6 +49,15 @@ std::set<std::string> names(const DigestMap& map) {
   return out;
 }
 
+// Of the same rank, where it holds this too: that a side's copies agree is check_replicas'
+// business, and a program whose copies differ may still be reproducible.
+const HeldDigest& counterpart(const std::vector<HeldDigest>& holders, int rank) {
+  for (const HeldDigest& each : holders) {
+    if (each.rank == rank) return each;
+  }
+  return holders.front();
+}
+
 TensorComparison compare_digests(const DigestMap& expected, const DigestMap& found,
                                  std::int64_t step, const std::string& what) {
   TensorComparison out;
@@ -70,8 +79,8 @@ TensorComparison compare_digests(const DigestMap& expected, const DigestMap& fou
       out.first->right = "elements " + range_text(key);
       return out;
     }
-    const HeldDigest& want = other->second.front();
     for (const HeldDigest& each : held) {
+      const HeldDigest& want = counterpart(other->second, each.rank);
       ++out.compared;
       if (each.digest == want.digest && each.dtype == want.dtype) continue;
       out.first = at_key(step, what, key, each);
@@ -99,9 +108,20 @@ std::int64_t held_elements(const std::vector<HeldBytes>& entries) {
   return out;
 }
 
-// One tensor, element by element: each entry of `found` against the expected whole.
-void compare_elements(const GlobalTensor& want, const std::vector<HeldBytes>& found,
-                      Difference address, TensorComparison& out) {
+// The expected tensor as the rank of `entry` holds it, where it holds the same place.
+const HeldBytes* counterpart(const std::vector<HeldBytes>& expected, const HeldBytes& entry) {
+  for (const HeldBytes& each : expected) {
+    const TensorPlace &a = each.entry.place, &b = entry.entry.place;
+    if (each.rank == entry.rank && a.box == b.box && elements_of(a) == elements_of(b)) return &each;
+  }
+  return nullptr;
+}
+
+// One tensor, element by element: each entry of `found` against the expected whole, or against the
+// same rank's own copy.
+void compare_elements(const std::vector<HeldBytes>& expected, const GlobalTensor& want,
+                      const std::vector<HeldBytes>& found, Difference address,
+                      TensorComparison& out) {
   const std::size_t width = size_of(want.dtype);
   std::vector<bool> seen(want.present.size());
   for (const HeldBytes& each : found) {
@@ -114,11 +134,13 @@ void compare_elements(const GlobalTensor& want, const std::vector<HeldBytes>& fo
       out.first = address;
       return;
     }
+    const HeldBytes* own = counterpart(expected, each);
     for_each_stretch(entry.place, [&](std::int64_t global, std::int64_t local, std::int64_t n) {
       for (std::int64_t i = 0; i < n && !out.first; ++i) {
         const auto at = static_cast<std::size_t>(global + i);
-        const std::byte* right = &entry.bytes[static_cast<std::size_t>(local + i) * width];
-        const std::byte* left = &want.bytes[at * width];
+        const std::size_t mine = static_cast<std::size_t>(local + i) * width;
+        const std::byte* right = &entry.bytes[mine];
+        const std::byte* left = own != nullptr ? &own->entry.bytes[mine] : &want.bytes[at * width];
         seen[at] = true;
         ++out.compared;
         if (want.present[at] && same_element(want.dtype, left, right)) continue;
@@ -142,13 +164,14 @@ void compare_elements(const GlobalTensor& want, const std::vector<HeldBytes>& fo
   }
 }
 
-void compare_norms(const GlobalTensor& want, const std::vector<HeldBytes>& found,
-                   const Policy& policy, Difference address, TensorComparison& out) {
+void compare_norms(const std::vector<HeldBytes>& expected, const GlobalTensor& want,
+                   const std::vector<HeldBytes>& found, const Policy& policy, Difference address,
+                   TensorComparison& out) {
   const GlobalTensor have = assemble(found);
   const std::size_t width = size_of(want.dtype);
   double error = 0, norm = 0;
   if (have.dtype != want.dtype || have.shape != want.shape || have.present != want.present) {
-    compare_elements(want, found, address, out);
+    compare_elements(expected, want, found, address, out);
     return;
   }
   for (std::size_t i = 0; i < want.present.size(); ++i) {
@@ -192,9 +215,9 @@ TensorComparison compare_bytes(const BytesMap& expected, const BytesMap& found, 
     }
     const GlobalTensor want = assemble(left->second);
     if (policy.kind == Policy::Kind::bitwise) {
-      compare_elements(want, right->second, address, out);
+      compare_elements(left->second, want, right->second, address, out);
     } else {
-      compare_norms(want, right->second, policy, address, out);
+      compare_norms(left->second, want, right->second, policy, address, out);
     }
     if (out.first) return out;
   }
