@@ -104,9 +104,9 @@ class Array {
   // One failure for the first differing byte, guards included.
   void expect_equal(const Array& wanted, const std::string& what) const {
     ASSERT_EQ(bytes_.size(), wanted.bytes_.size()) << what;
+    if (std::memcmp(bytes_.data(), wanted.bytes_.data(), bytes_.size()) == 0) return;
     const auto difference =
         std::mismatch(bytes_.begin(), bytes_.end(), wanted.bytes_.begin()).first - bytes_.begin();
-    if (difference == static_cast<std::ptrdiff_t>(bytes_.size())) return;
     const auto offset = difference - static_cast<std::ptrdiff_t>(guard);
     ADD_FAILURE() << what << ": byte " << offset << " (element "
                   << offset / static_cast<std::ptrdiff_t>(size_of(dtype_)) << " of " << count_
