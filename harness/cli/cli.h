@@ -17,6 +17,7 @@ void add_replay(CLI::App& app, int& status);
 void add_trace(CLI::App& app, int& status);
 void add_show(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
+void add_doctor(CLI::App& app, int& status);
 void add_rank(CLI::App& app, int& status);  // hidden: a rank that the launcher started
 
 }  // namespace shardproof

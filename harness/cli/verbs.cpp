@@ -12,6 +12,7 @@ void add_verbs(CLI::App& app, int& status) {
   add_trace(app, status);
   add_show(app, status);
   add_bench(app, status);
+  add_doctor(app, status);
   add_rank(app, status);
 }
 

@@ -1,0 +1,159 @@
+// doctor_kernels: what doctor measures of LibTorch's kernels.
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/tanh.h>
+#include <fmt/format.h>
+
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "base/philox.h"
+#include "harness/child.h"
+#include "harness/doctor.h"
+#include "train/program.h"
+
+namespace shardproof {
+namespace {
+
+struct ProductShape {
+  std::int64_t m, k, n;
+};
+
+// Products of a small model, odd ones, and one that is large enough for another kernel.
+constexpr ProductShape shapes[] = {{64, 32, 16},  {64, 16, 64},  {32, 64, 32},   {7, 33, 5},
+                                   {1, 128, 129}, {63, 31, 127}, {128, 384, 256}};
+constexpr std::int64_t alignments = 17;  // in floats: every one within a cache line, and the next
+
+// A contiguous [rows, columns] whose first element lies `shift` floats behind an aligned address.
+at::Tensor shifted(std::int64_t rows, std::int64_t columns, std::int64_t shift,
+                   std::uint32_t stream) {
+  const at::Tensor all = at::empty({rows * columns + alignments});
+  const at::Tensor out = all.narrow(0, shift, rows * columns).view({rows, columns});
+  const Random random(1, Purpose::test, stream);
+  auto* data = out.mutable_data_ptr<float>();
+  for (std::int64_t i = 0; i < rows * columns; ++i) {
+    data[i] = random.normal(static_cast<std::uint64_t>(i));
+  }
+  return out;
+}
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  return std::memcmp(a.const_data_ptr<float>(), b.const_data_ptr<float>(), a.nbytes()) == 0;
+}
+
+void add(Sha256& hash, const at::Tensor& tensor) {
+  const at::Tensor whole = tensor.contiguous();
+  hash.update(whole.const_data_ptr(), whole.nbytes());
+}
+
+std::string digest_in_child(const std::map<std::string, std::string>& environment) {
+  const ChildResult child = run_child({own_executable(), "doctor", "--portable-digest"},
+                                      std::chrono::seconds(60), environment);
+  if (child.exit_code != 0) throw Error(ErrorKind::environment, "portable numerics", child.output);
+  return child.output.substr(0, child.output.find('\n'));
+}
+
+}  // namespace
+
+Finding alignment_finding() {
+  at::set_num_threads(1);
+  int products = 0, differ = 0;
+  for (const ProductShape& shape : shapes) {
+    const at::Tensor reference =
+        at::mm(shifted(shape.m, shape.k, 0, 1), shifted(shape.k, shape.n, 0, 2));
+    for (std::int64_t shift = 0; shift < alignments; ++shift) {
+      for (const bool both : {false, true}) {
+        const at::Tensor a = shifted(shape.m, shape.k, both ? shift : 0, 1);
+        const at::Tensor b = shifted(shape.k, shape.n, shift, 2);
+        ++products;
+        differ += !same_bits(at::mm(a, b), reference);
+      }
+    }
+  }
+  return {"same bits at any alignment", differ == 0,
+          fmt::format("{} of {} products differ ({} shapes, {} alignments)", differ, products,
+                      std::size(shapes), alignments)};
+}
+
+Finding thread_finding() {
+  constexpr int threads = 4;
+  at::set_num_threads(1);
+  std::vector<at::Tensor> reference;
+  for (const ProductShape& shape : shapes) {
+    reference.push_back(at::mm(shifted(shape.m, shape.k, 0, 1), shifted(shape.k, shape.n, 0, 2)));
+  }
+  std::vector<int> differ(threads);
+  std::vector<std::thread> pool;
+  for (int t = 0; t < threads; ++t) {
+    pool.emplace_back([&, t] {
+      at::set_num_threads(1);
+      for (std::size_t i = 0; i < std::size(shapes); ++i) {
+        const ProductShape& shape = shapes[i];
+        const at::Tensor out =
+            at::mm(shifted(shape.m, shape.k, 0, 1), shifted(shape.k, shape.n, 0, 2));
+        differ[static_cast<std::size_t>(t)] += !same_bits(out, reference[i]);
+      }
+    });
+  }
+  for (std::thread& thread : pool) thread.join();
+  int sum = 0;
+  for (const int each : differ) sum += each;
+  return {"same bits from any thread", sum == 0,
+          fmt::format("{} of {} products differ ({} threads at once)", sum,
+                      threads * std::size(shapes), threads)};
+}
+
+std::string portable_kernel_digest() {
+  use_numerics(true);
+  at::set_num_threads(1);
+  Sha256 hash;
+  for (const ProductShape& shape : shapes) {
+    const at::Tensor product =
+        at::mm(shifted(shape.m, shape.k, 0, 1), shifted(shape.k, shape.n, 0, 2));
+    add(hash, product);
+    add(hash, at::gelu(product));
+    add(hash, at::softmax(product, -1));
+    add(hash, at::tanh(product));
+    add(hash, at::exp(product));
+  }
+  return hash.finish().hex();
+}
+
+Finding portable_finding() {
+  // Each library told to use less than this machine has.
+  const std::pair<const char*, std::map<std::string, std::string>> limits[] = {
+      {"MKL without AVX", {{"MKL_ENABLE_INSTRUCTIONS", "SSE4_2"}}},
+      {"oneDNN without AVX", {{"ONEDNN_MAX_CPU_ISA", "SSE41"}}},
+      {"libm without AVX2 and FMA",
+       {{"GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX2,-AVX2_Usable,-FMA,-FMA_Usable,-AVX512F"}}}};
+  Finding out{"portable numerics", true, ""};
+  try {
+    const std::string reference = digest_in_child({});
+    out.detail = fmt::format("kernel digest {:.16}, the same", reference);
+    for (const auto& [name, environment] : limits) {
+      const std::string digest = digest_in_child(environment);
+      if (digest == reference) {
+        out.detail += fmt::format("{} {}", out.ok ? " with" : "", name);
+      } else {
+        out.ok = false;
+        out.detail = fmt::format("{} gives {:.16}, not {:.16}", name, digest, reference);
+        break;
+      }
+      if (name != std::end(limits)[-1].first) out.detail += ",";
+    }
+  } catch (const Error& error) {
+    out.ok = false;
+    out.detail = error.what();
+  }
+  return out;
+}
+
+}  // namespace shardproof
