@@ -1,3 +1,4 @@
+// The order of an acceptance run: inputs, folder, expectations, legs, report, screen.
 #include "harness/accept.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Legs and verdicts of a corpus.
 #include "harness/accept_plan.h"
 
 #include <fmt/format.h>

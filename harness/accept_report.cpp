@@ -1,3 +1,4 @@
+// Facts, tables and statements of a report; verdicts as text.
 #include "harness/accept_report.h"
 
 #include <fmt/chrono.h>

@@ -1,3 +1,4 @@
+// Runs the legs of a corpus and judges them.
 #include "harness/accept_run.h"
 
 #include <fmt/format.h>

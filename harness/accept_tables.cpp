@@ -1,3 +1,4 @@
+// Tables and series from traces.
 #include "harness/accept_tables.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Storage, MPI and machine; see doctor_kernels.cpp for the numerics.
 #include "harness/doctor.h"
 
 #include <fmt/format.h>

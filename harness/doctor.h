@@ -28,13 +28,13 @@ int exit_code(const std::vector<Finding>& findings);  // 0 when all are ok, else
 // The single measurements.
 Finding alignment_finding();  // fast kernels: at::mm on shifted buffers
 Finding thread_finding();     // fast kernels: at::mm from several threads at once
-Finding portable_finding();   // children with narrower instruction sets
+Finding portable_finding();   // children whose libraries may use narrower instructions only
 Finding storage_finding(const std::string& directory);
 Finding mpi_finding();
 Finding machine_finding();  // cores, instruction sets, versions: always ok
 
-// SHA-256 over results of the kernels that training uses, on fixed inputs, under portable numerics.
-// Error refused when fast kernels have run in this process.
-std::string portable_kernel_digest();
+// SHA-256 over results of the kernels that training uses, on fixed inputs, with the numerics of this
+// process set to portable or fast. Error refused when the other kind has run in it.
+std::string kernel_digest(bool portable);
 
 }  // namespace shardproof

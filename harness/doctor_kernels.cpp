@@ -54,8 +54,9 @@ void add(Sha256& hash, const at::Tensor& tensor) {
   hash.update(whole.const_data_ptr(), whole.nbytes());
 }
 
-std::string digest_in_child(const std::map<std::string, std::string>& environment) {
-  const ChildResult child = run_child({own_executable(), "doctor", "--portable-digest"},
+std::string digest_in_child(const char* numerics,
+                            const std::map<std::string, std::string>& environment = {}) {
+  const ChildResult child = run_child({own_executable(), "doctor", "--kernel-digest", numerics},
                                       std::chrono::seconds(60), environment);
   if (child.exit_code != 0) throw Error(ErrorKind::environment, "portable numerics", child.output);
   return child.output.substr(0, child.output.find('\n'));
@@ -111,8 +112,8 @@ Finding thread_finding() {
                       threads * std::size(shapes), threads)};
 }
 
-std::string portable_kernel_digest() {
-  use_numerics(true);
+std::string kernel_digest(bool portable) {
+  use_numerics(portable);
   at::set_num_threads(1);
   Sha256 hash;
   for (const ProductShape& shape : shapes) {
@@ -136,19 +137,17 @@ Finding portable_finding() {
        {{"GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX2,-AVX2_Usable,-FMA,-FMA_Usable,-AVX512F"}}}};
   Finding out{"portable numerics", true, ""};
   try {
-    const std::string reference = digest_in_child({});
-    out.detail = fmt::format("kernel digest {:.16}, the same", reference);
+    const std::string portable = digest_in_child("portable"), fast = digest_in_child("fast");
+    std::string kept, changed;
     for (const auto& [name, environment] : limits) {
-      const std::string digest = digest_in_child(environment);
-      if (digest == reference) {
-        out.detail += fmt::format("{} {}", out.ok ? " with" : "", name);
-      } else {
-        out.ok = false;
-        out.detail = fmt::format("{} gives {:.16}, not {:.16}", name, digest, reference);
-        break;
-      }
-      if (name != std::end(limits)[-1].first) out.detail += ",";
+      const bool same = digest_in_child("portable", environment) == portable;
+      out.ok = out.ok && same;
+      kept +=
+          fmt::format("{}{} {}", kept.empty() ? "" : ", ", name, same ? "the same" : "OTHER BITS");
+      if (digest_in_child("fast", environment) != fast) changed += fmt::format(", {}", name);
     }
+    out.detail = fmt::format("kernel digest {:.12}: {}; fast kernels change with {}", portable,
+                             kept, changed.empty() ? "none of these" : changed.substr(2));
   } catch (const Error& error) {
     out.ok = false;
     out.detail = error.what();

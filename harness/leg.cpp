@@ -1,3 +1,4 @@
+// One leg: a request, its errors kept, its trace read.
 #include "harness/leg.h"
 
 #include <filesystem>

@@ -1,4 +1,5 @@
-// main: the command line. Reads the environment once, prints every Error once, returns its exit code.
+// main: the command line. Reads the environment once, prints every Error once, returns its exit
+// code.
 #include <cstdio>
 
 #include "base/error.h"

@@ -1,3 +1,4 @@
+// The files of a report, but for the page and the JUnit text.
 #include "harness/report.h"
 
 #include <fmt/format.h>

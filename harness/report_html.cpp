@@ -12,36 +12,35 @@ constexpr const char* style = R"(
 :root{--ink:#1c2430;--soft:#5b6675;--line:#e1e5ea;--card:#fff;--page:#f6f7f9;--good:#117a47;
 --goodback:#e5f4ec;--bad:#b3261e;--badback:#fdecea;--open:#8a5a00;--openback:#fff4dc}
 *{box-sizing:border-box}
-body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",
-Roboto,"Noto Sans",sans-serif}
-main{max-width:1080px;margin:0 auto;padding:28px 20px 60px}
-h1{font-size:24px;margin:0 0 6px}h2{font-size:18px;margin:34px 0 10px}h3{font-size:15px;margin:0 0 8px}
-p{margin:6px 0}.soft{color:var(--soft)}
-code,pre,.mono td{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;
-font-size:12.5px}
-pre{background:#f0f2f5;border:1px solid var(--line);border-radius:6px;padding:10px;overflow:auto;margin:8px 0}
-code{overflow-wrap:anywhere}
-.card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:16px;margin:10px 0;
-overflow-x:auto}
+body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,-apple-system,
+"Segoe UI",Roboto,"Noto Sans",sans-serif}
+main{max-width:1080px;margin:0 auto;padding:28px 20px 60px}h1{font-size:24px;margin:0 0 6px}
+h2{font-size:18px;margin:34px 0 10px}h3{font-size:15px;margin:0 0 8px}p{margin:6px 0}
+.soft{color:var(--soft)}
+code,pre,.mono td{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",
+monospace;font-size:12.5px}
+pre{background:#f0f2f5;border:1px solid var(--line);border-radius:6px;padding:10px;
+overflow:auto;margin:8px 0}code{overflow-wrap:anywhere}
+.card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:16px;
+margin:10px 0;overflow-x:auto}
 .head{display:flex;gap:14px;align-items:center;flex-wrap:wrap;margin-bottom:10px}
 .badge{display:inline-block;border-radius:999px;padding:1px 10px;font-size:12px;font-weight:600;
-white-space:nowrap}
-.big{font-size:15px;padding:4px 16px}
-.pass{color:var(--good);background:var(--goodback)}.fail{color:var(--bad);background:var(--badback)}
+white-space:nowrap}.big{font-size:15px;padding:4px 16px}
+.pass{color:var(--good);background:var(--goodback)}
+.fail{color:var(--bad);background:var(--badback)}
 .inconclusive,.expected-fail{color:var(--open);background:var(--openback)}
 table{border-collapse:collapse;width:100%}
-th{text-align:left;font-size:12px;color:var(--soft);font-weight:600;border-bottom:1px solid var(--line);
-padding:4px 10px 4px 0;white-space:nowrap}
+th{text-align:left;font-size:12px;color:var(--soft);font-weight:600;
+border-bottom:1px solid var(--line);padding:4px 10px 4px 0;white-space:nowrap}
 td{padding:5px 10px 5px 0;border-bottom:1px solid var(--line);vertical-align:top}
-tr:last-child td{border-bottom:0}
-.mono td{white-space:nowrap}
+tr:last-child td{border-bottom:0}.mono td{white-space:nowrap}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:12px}
-figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px}
-figcaption{font-weight:600;margin-bottom:4px}
+figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;
+padding:12px}figcaption{font-weight:600;margin-bottom:4px}
 svg{width:100%;height:auto;display:block}.grid{stroke:#e8ebef}.tick{font-size:13px;fill:#5b6675}
 .legend{display:flex;flex-wrap:wrap;gap:4px 16px;font-size:12.5px}
-.key i{display:inline-block;width:18px;height:4px;border-radius:2px;margin-right:6px;vertical-align:middle}
-ul{margin:6px 0;padding-left:20px}summary{cursor:pointer;font-weight:600}
+.key i{display:inline-block;width:18px;height:4px;border-radius:2px;margin-right:6px;
+vertical-align:middle}ul{margin:6px 0;padding-left:20px}summary{cursor:pointer;font-weight:600}
 )";
 
 std::string badge(Outcome outcome, const char* extra = "") {

@@ -1,3 +1,4 @@
+// Digests first, bytes where digests cannot say enough.
 #include "invariants/compare.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Places checked before they are believed: a trace is somebody else's text.
 #include "invariants/tensor_grid.h"
 
 #include <bit>

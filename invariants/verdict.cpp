@@ -1,3 +1,4 @@
+// Words, JSON and exit codes of verdicts.
 #include "invariants/verdict.h"
 
 #include <algorithm>

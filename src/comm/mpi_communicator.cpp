@@ -334,7 +334,7 @@ std::string MpiWorld::library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   MPI_Get_library_version(text.data(), &length);
-  return {text.data(), static_cast<std::size_t>(length)};
+  return text.data();  // Open MPI counts the closing zero byte, too
 }
 
 bool MpiWorld::has_ulfm() {
