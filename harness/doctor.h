@@ -33,8 +33,8 @@ Finding storage_finding(const std::string& directory);
 Finding mpi_finding();
 Finding machine_finding();  // cores, instruction sets, versions: always ok
 
-// SHA-256 over results of the kernels that training uses, on fixed inputs, with the numerics of this
-// process set to portable or fast. Error refused when the other kind has run in it.
+// SHA-256 over results of the kernels that training uses, on fixed inputs, with the numerics of
+// this process set to portable or fast. Error refused when the other kind has run in it.
 std::string kernel_digest(bool portable);
 
 }  // namespace shardproof

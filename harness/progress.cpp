@@ -1,3 +1,4 @@
+// progress: a line a step.
 #include "harness/progress.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// rank_run: one rank from its communicator to its last step.
 #include "harness/rank_run.h"
 
 #include <ATen/Parallel.h>

@@ -1,3 +1,4 @@
+// request_file: a run request as JSON.
 #include "harness/request_file.h"
 
 #include <fmt/format.h>

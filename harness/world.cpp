@@ -1,3 +1,4 @@
+// world: thread ranks, and this process as an MPI rank.
 #include "harness/world.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// environment: the one place where SHARDPROOF_ and MPI variables are read.
 #include "harness/cli/environment.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// stop_signal: Ctrl-C sets a flag that the step looks at.
 #include "harness/cli/stop_signal.h"
 
 namespace shardproof {

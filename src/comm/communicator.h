@@ -7,10 +7,11 @@
 //    0 (`sequence`). send/recv are numbered apart, per (peer, tag).
 //  - run() is synchronous and inline. start() hands the call to a communication thread owned by the
 //    backend and returns a Work, which keeps `keep` (the owner of the buffers) alive until the call
-//    has completed or been aborted. Collectives started on one communicator complete in start order,
-//    and a collective run() after them does not overtake them. Messages of one (peer, tag) match in
-//    start order; they wait neither for collectives nor for messages of another (peer, tag), so that
-//    two ranks may each start a send and then run a recv. A send may wait for its recv (any size).
+//    has completed or been aborted. Collectives started on one communicator complete in start
+//    order, and a collective run() after them does not overtake them. Messages of one (peer, tag)
+//    match in start order; they wait neither for collectives nor for messages of another (peer,
+//    tag), so that two ranks may each start a send and then run a recv. A send may wait for its
+//    recv (any size).
 //  - When a wait ends in Error timeout the communicator is poisoned: every later call fails with
 //    Error revoked. abort() ends what is outstanding and returns only when no peer thread and no
 //    communication thread touches this rank's buffers any more.
@@ -19,7 +20,8 @@
 //  - Any backend error while failed_ranks() is not empty is Error peer_died naming the first dead
 //    world rank. The results of a failed call are undefined.
 //  - Reductions of the backend itself (reduce, all_reduce, reduce_scatter) add in an order of the
-//    backend's own; where bits matter use canonical.h. 16-bit floats are added in fp32, rounded once.
+//    backend's own; where bits matter use canonical.h. 16-bit floats are added in fp32 and rounded
+//    once.
 // Buffers: plain memory. In place: all_reduce, reduce, broadcast with send == recv; reduce_scatter
 // with recv == the own share inside send; all_gather with send == the own share inside recv. Any
 // other overlap is a bug of the caller (SP_CHECK).

@@ -70,8 +70,8 @@ TEST(LocalReduce, OutputMayBeAnInput) {
   EXPECT_EQ(a, std::vector<double>(5000, 1.5));
 }
 
-// 1 + 2^-8 + 2^-8 is the next bfloat16 after 1 only when nothing is rounded on the way: rounding each
-// step would give 1 twice. The same in float16 with 2^-11.
+// 1 + 2^-8 + 2^-8 is the next bfloat16 after 1 only when nothing is rounded on the way: rounding
+// each step would give 1 twice. The same in float16 with 2^-11.
 TEST(LocalReduce, SixteenBitFloatsAreRoundedOnce) {
   const std::uint16_t one = float_to_bf16(1.0f), tiny = float_to_bf16(std::ldexp(1.0f, -8));
   const auto bf16 = reduce_all<std::uint16_t>({{one}, {tiny}, {tiny}}, Dtype::bf16, ReduceOp::sum);

@@ -1,3 +1,4 @@
+// agreement: texts are gathered, compared, and the odd ranks named.
 #include "parallel/agreement.h"
 
 #include <fmt/format.h>

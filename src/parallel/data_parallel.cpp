@@ -1,3 +1,4 @@
+// data_parallel: arenas, their shares, and the collectives between them.
 #include "parallel/data_parallel.h"
 
 #include <ATen/ops/empty.h>

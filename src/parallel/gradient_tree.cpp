@@ -1,3 +1,4 @@
+// gradient_tree: leaves meet their siblings as they arrive.
 #include "parallel/gradient_tree.h"
 
 #include <ATen/ops/empty.h>

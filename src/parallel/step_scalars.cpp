@@ -1,3 +1,4 @@
+// step_scalars: one gather carries all small numbers of a step.
 #include "parallel/step_scalars.h"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 #include "trace/append_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,28 @@
 #include "trace/file_error.h"
 
 namespace shardproof {
+namespace {
+
+// Writers share the lock, who cuts a torn line has it alone: else a line that another process
+// appends between looking and cutting would be cut with it. The kernel drops a dead holder's lock.
+class FileLock {
+ public:
+  FileLock(int fd, int operation, const std::string& path) : fd_(fd) {
+    int result = 0;
+    do {
+      result = ::flock(fd, operation);
+    } while (result != 0 && errno == EINTR);
+    if (result != 0) throw file_error(path, "lock", errno);
+  }
+  ~FileLock() { ::flock(fd_, LOCK_UN); }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+}  // namespace
 
 AppendFile::AppendFile(const std::string& path) : path_(path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
@@ -33,6 +56,7 @@ AppendFile::~AppendFile() {
 }
 
 void AppendFile::cut_torn_line() {
+  const FileLock alone(fd_, LOCK_EX, path_);
   const off_t size = ::lseek(fd_, 0, SEEK_END);
   if (size < 0) throw file_error(path_, "seek", errno);
   std::array<char, 4096> chunk;
@@ -50,6 +74,7 @@ void AppendFile::cut_torn_line() {
 
 void AppendFile::append(std::string line) {
   line += '\n';
+  const FileLock shared(fd_, LOCK_SH, path_);
   ssize_t count = 0;
   do {
     count = ::write(fd_, line.data(), line.size());

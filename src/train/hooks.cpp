@@ -1,3 +1,4 @@
+// hooks: the defaults, which do nothing.
 #include "train/hooks.h"
 
 namespace shardproof {

@@ -12,7 +12,7 @@ namespace shardproof {
 class Hooks {
  public:
   virtual ~Hooks() = default;
-  // Before a phase is entered: before the trace's `at` line, and so before a fault that fires there.
+  // Before a phase is entered: before the trace's `at` line, and a fault that fires there.
   virtual void entering(std::int64_t step, Phase phase);
   // On entering a phase, after the trace's `at` line. `plan` gives a mutable view of the state.
   virtual void phase(std::int64_t step, Phase phase, Plan& plan);

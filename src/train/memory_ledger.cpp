@@ -1,3 +1,4 @@
+// memory_ledger: LibTorch's memory reports, charged to uses.
 #include "train/memory_ledger.h"
 
 #include <c10/core/Allocator.h>

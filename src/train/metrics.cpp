@@ -1,3 +1,4 @@
+// metrics: scopes add wall time; one line a step.
 #include "train/metrics.h"
 
 #include <fstream>

@@ -1,3 +1,4 @@
+// program: what ran: code, libraries, kernels, and the switch to portable numerics.
 #include "train/program.h"
 
 #include <ATen/Context.h>

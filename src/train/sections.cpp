@@ -1,3 +1,4 @@
+// sections: config sections as the structs that modules take.
 #include "train/sections.h"
 
 namespace shardproof {

@@ -1,3 +1,4 @@
+// state_trace: a plan's shards as the trace's tensors.
 #include "train/state_trace.h"
 
 #include <vector>

@@ -1,3 +1,4 @@
+// trainer: the step.
 #include "train/trainer.h"
 
 #include <fmt/format.h>
