@@ -20,7 +20,7 @@ h2{font-size:18px;margin:34px 0 10px}h3{font-size:15px;margin:0 0 8px}p{margin:6
 code,pre,.mono td{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",
 monospace;font-size:12.5px}
 pre{background:#f0f2f5;border:1px solid var(--line);border-radius:6px;padding:10px;
-overflow:auto;margin:8px 0}code{overflow-wrap:anywhere}
+white-space:pre-wrap;overflow-wrap:anywhere;margin:8px 0}code{overflow-wrap:anywhere}
 .card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:16px;
 margin:10px 0;overflow-x:auto}
 .head{display:flex;gap:14px;align-items:center;flex-wrap:wrap;margin-bottom:10px}

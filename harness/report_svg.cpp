@@ -17,6 +17,7 @@ constexpr const char* colours[] = {"#0072b2", "#e69f00", "#009e73",
 
 struct Range {
   double lo = 0, hi = 1;
+  double tick = 0.2;
 };
 
 // A step of 1, 2 or 5 times a power of ten that gives about `wanted` ticks.
@@ -37,10 +38,10 @@ Range value_range(const std::vector<ReportSeries>& series) {
       hi = std::max(hi, value);
     }
   }
-  if (!(lo <= hi)) return {0, 1};
-  if (lo == hi) return {lo - 0.5, hi + 0.5};
+  if (!(lo <= hi)) return {};
+  if (lo == hi) return {lo - 0.5, hi + 0.5, 0.2};
   const double step = tick_step(hi - lo, 5);
-  return {std::floor(lo / step) * step, std::ceil(hi / step) * step};
+  return {std::floor(lo / step) * step, std::ceil(hi / step) * step, step};
 }
 
 struct Axes {
@@ -55,7 +56,7 @@ struct Axes {
 
 std::string grid(const Axes& axes) {
   std::string out;
-  const double y_step = tick_step(axes.y.hi - axes.y.lo, 5);
+  const double y_step = axes.y.tick;
   const auto y_ticks = static_cast<int>(std::lround((axes.y.hi - axes.y.lo) / y_step));
   for (int i = 0; i <= y_ticks; ++i) {
     const double value = axes.y.lo + i * y_step, y = axes.at_y(value);
@@ -107,7 +108,7 @@ std::string line(const Axes& axes, const ReportSeries& series, const char* colou
 std::string svg_chart(const std::string& title, const std::vector<ReportSeries>& series) {
   Axes axes;
   axes.y = value_range(series);
-  axes.x = {0, 1};
+  axes.x = {0, 1, 1};
   for (const ReportSeries& each : series) {
     const double last =
         static_cast<double>(each.first) + static_cast<double>(each.values.size()) - 1;

@@ -31,7 +31,11 @@ std::string obstacle(const Trace& expected, const Trace& found) {
 Verdict judge(Verdict verdict, const Trace& expected, const Trace& found, std::int64_t from,
               std::int64_t to) {
   const RunComparison runs = compare_runs(expected, found, from, to);
-  if (runs.first) return fails(verdict, "first difference: " + runs.first->print(), runs.first);
+  if (runs.first)
+    return fails(
+        verdict,
+        fmt::format("the runs differ first in {} at step {}", runs.first->phase, runs.first->step),
+        runs.first);
   verdict.notes.push_back(
       fmt::format("{} steps and {} tensor digests or elements equal", runs.steps, runs.tensors));
   if (!runs.incomparable.empty()) return undecided(verdict, runs.incomparable.front());
