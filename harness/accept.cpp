@@ -76,6 +76,11 @@ class Screen {
 
 }  // namespace
 
+int bisect_exit_code(int exit_code) {
+  constexpr int undecided = 3, skip = 125;
+  return exit_code == undecided ? skip : exit_code;
+}
+
 int prove(const std::vector<Corpus>& corpora, const ProofOptions& options) try {
   const Duration begun = Clock::real().now();
   check_inputs(corpora);

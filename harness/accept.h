@@ -37,6 +37,9 @@ struct ProofOptions {
 // Runs and judges; prints and writes the report. Returns the exit code, 130 when stopped.
 int prove(const std::vector<Corpus>& corpora, const ProofOptions& options);
 
+// What `git bisect run` is told: 125 (skip this commit) where nothing could be decided.
+int bisect_exit_code(int exit_code);
+
 // A licence text of the system, else the README of the sources. Error environment.
 std::string default_text();
 

@@ -145,6 +145,26 @@ TEST_F(Accept, TracesOfTwoLegsDiffAsDiffDoes) {
   EXPECT_EQ(parse_json(json.output, "stdout").size(), 6u);
 }
 
+TEST_F(Accept, JsonIsTheReportAndNothingElse) {
+  const ChildResult child = command(
+      {"replay", "training.steps=4 run.layout=dp2", "--json", "--out", folder_.file("json")});
+  EXPECT_EQ(child.exit_code, 0);
+  std::ostringstream text;
+  text << std::ifstream(folder_.file("json") + "/report.json").rdbuf();
+  EXPECT_EQ(child.output, text.str());
+}
+
+TEST_F(Accept, BisectSkipsOnlyWhatCouldNotBeDecided) {
+  EXPECT_EQ(bisect_exit_code(0), 0);
+  EXPECT_EQ(bisect_exit_code(1), 1);
+  EXPECT_EQ(bisect_exit_code(2), 2);
+  EXPECT_EQ(bisect_exit_code(3), 125);
+  EXPECT_EQ(bisect_exit_code(130), 130);
+  const ChildResult bad = command({"accept", "--bisect", "--layout", "dp0"});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_NE(bad.output.find("shardproof: "), std::string::npos) << bad.output;
+}
+
 TEST(AcceptPlan, ExpectationsNameEveryVerdictBeforeAnythingRuns) {
   const std::vector<Corpus> corpora = accept_corpora({});
   ASSERT_EQ(corpora.size(), 2u);

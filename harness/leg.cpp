@@ -59,7 +59,8 @@ LegResult run_leg(const Leg& leg, const std::string& directory, const std::atomi
   try {
     out.trace = read_trace(request.trace.directory);
   } catch (const Error& error) {
-    if (!out.error) out.error = error;  // a leg that ended well must have left a trace
+    // A leg that ended well must have left a trace.
+    if (!out.error && !out.interrupted) out.error = error;
   }
   return out;
 }

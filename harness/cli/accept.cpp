@@ -13,8 +13,6 @@
 namespace shardproof {
 namespace {
 
-constexpr int nothing_decided = 3, bisect_skip = 125;
-
 struct ProveFlags {
   std::string out;
   bool json = false;
@@ -50,7 +48,7 @@ int with_bisect(bool bisect, const Body& body) {
     std::fprintf(stderr, "shardproof: %s\n", error.what());
     code = exit_code(error.kind());
   }
-  return code == nothing_decided ? bisect_skip : code;
+  return bisect_exit_code(code);
 }
 
 // A run line, or the first line of @FILE.
