@@ -61,7 +61,8 @@ def include_problem(path, header):
 def touches_environment(path):
     if path.as_posix() == "src/train/program.cpp":
         return True  # sets the switches of LibTorch and MKL for portable numerics
-    return path.parts[0] == "harness" and (path.name == "main.cpp" or "cli" in path.parts)
+    named = path.name in ("main.cpp", "loaded_proof.cpp")  # the latter is preloaded: no main of ours
+    return path.parts[0] == "harness" and (named or "cli" in path.parts)
 
 
 def file_problems(path, text):

@@ -213,4 +213,10 @@ void print_step_bench(const Json& result) {
                row.at("ms").get<double>(), row.at("ms").get<double>() / first);
 }
 
+int step_bench_status(const Json& result) {
+  for (const auto& row : result.at("benches"))
+    if (row.at("ratio").get<double>() < row.at("required").get<double>()) return 1;
+  return 0;
+}
+
 }  // namespace shardproof::bench

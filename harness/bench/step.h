@@ -30,5 +30,6 @@ struct StepBenchOptions {
 // Error environment when no Python with torch is found.
 Json run_step_bench(const StepBenchOptions& options);
 void print_step_bench(const Json& result);
+int step_bench_status(const Json& result);  // 0 when every ratio asked for was met, else 1
 
 }  // namespace shardproof::bench

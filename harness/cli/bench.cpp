@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "harness/bench/comm.h"
+#include "harness/bench/step.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/environment.h"
 
@@ -40,6 +41,39 @@ void add_comm(CLI::App& bench, int& status) {
   });
 }
 
+void add_step(CLI::App& bench, int& status) {
+  struct Options {
+    bench::StepBenchOptions bench;
+    bool json = false;
+    bool check = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = bench.add_subcommand("step", "A training step on MPI ranks against PyTorch DDP");
+  verb->add_option("--ranks", options->bench.ranks, "Number of ranks")
+      ->check(CLI::Range(1, 8))
+      ->capture_default_str();
+  verb->add_option("--rounds", options->bench.rounds, "Turns of ours and theirs; medians count")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  verb->add_option("--python", options->bench.python, "A Python with torch (ci/install --peers)");
+  verb->add_flag("--quick", options->bench.quick, "The tiny model only, one round");
+  verb->add_flag("--json", options->json, "Print JSON");
+  verb->add_flag("--check", options->check, "Exit 1 when a ratio asked for is not met");
+  verb->footer(
+      "Examples:\n"
+      "  shardproof bench step\n"
+      "  shardproof bench step --quick --json");
+  verb->callback([options, &status] {
+    const Json result = bench::run_step_bench(options->bench);
+    if (options->json) {
+      fmt::print("{}\n", result.dump());
+    } else {
+      bench::print_step_bench(result);
+    }
+    if (options->check) status = bench::step_bench_status(result);
+  });
+}
+
 // One MPI rank of `bench comm`, which the launcher starts.
 void add_comm_rank(CLI::App& bench, int& status) {
   auto quick = std::make_shared<bool>(false);
@@ -64,8 +98,9 @@ void add_comm_rank(CLI::App& bench, int& status) {
 void add_bench(CLI::App& app, int& status) {
   CLI::App* bench = app.add_subcommand("bench", "Measure on this machine");
   bench->require_subcommand(1);
-  bench->footer("Examples:\n  shardproof bench comm");
+  bench->footer("Examples:\n  shardproof bench comm\n  shardproof bench step");
   add_comm(*bench, status);
+  add_step(*bench, status);
   add_comm_rank(*bench, status);
 }
 
