@@ -88,7 +88,7 @@ int connect_to(const std::string& address, Deadline deadline) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   } while (!deadline.expired());
-  throw Error(ErrorKind::environment, "SHARDPROOF_CONTROL", "no launcher answers at " + address);
+  throw Error(ErrorKind::environment, "control socket", "nobody answers at " + address);
 }
 
 void write_all(int fd, const std::string& text) {
@@ -96,7 +96,7 @@ void write_all(int fd, const std::string& text) {
   while (written < text.size()) {
     const ssize_t count = send(fd, text.data() + written, text.size() - written, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;  // the watcher sees the same and ends the rank
+    if (count <= 0) return;  // the host is gone: the watcher, if there is one, ends the rank
     written += static_cast<std::size_t>(count);
   }
 }
@@ -143,7 +143,7 @@ struct ControlClient::Impl {
 };
 
 ControlClient::ControlClient(const std::string& address, const std::string& token, int rank,
-                             Duration patience) {
+                             ControlHost host, Duration patience) {
   if (address.empty()) return;
   impl_ = std::make_unique<Impl>();
   const Deadline deadline = Deadline::after(patience);
@@ -151,6 +151,7 @@ ControlClient::ControlClient(const std::string& address, const std::string& toke
   SP_CHECK_EQ(fd_to_close_in_children.exchange(impl_->fd), -1);  // one client a process
   [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, close_in_child);
   say_hello(impl_->fd, token, rank, "control");
+  if (host == ControlHost::rank) return;
   const int output = connect_to(address, deadline);
   say_hello(output, token, rank, "output");
   std::fflush(stdout);
@@ -166,7 +167,7 @@ ControlClient::~ControlClient() {
   std::fflush(stdout);
   impl_->closing = true;
   shutdown(impl_->fd, SHUT_RDWR);
-  impl_->watcher.join();
+  if (impl_->watcher.joinable()) impl_->watcher.join();
   fd_to_close_in_children = -1;
   close(impl_->fd);
 }

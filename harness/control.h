@@ -3,7 +3,8 @@
 // Lines of JSON: hello, at, error, done. Losing the launcher ends the rank (no orphan): a thread
 // watches for end of file and calls _exit. A second connection becomes the rank's stdout and
 // stderr, so that what a rank printed before it died arrives whole (mpirun may drop the last
-// lines). With an empty address every function is a no-op (ranks under the user's own mpirun).
+// lines). Where a rank hosts the socket (see hosted_control.h) there is neither: output stays, and
+// losing the host is left to the communicators. With an empty address every function is a no-op.
 // Thread rule: at, error and done may be called from any thread.
 #pragma once
 
@@ -15,13 +16,16 @@
 
 namespace shardproof {
 
+enum class ControlHost { launcher, rank };
+
 class ControlClient {
  public:
   // `address`: "host:port", or several, of which the first that answers is taken. Error environment
   // when none does within `patience`; bad_input for another form.
   ControlClient(const std::string& address, const std::string& token, int rank,
+                ControlHost host = ControlHost::launcher,
                 Duration patience = std::chrono::seconds(10));
-  // Without done() before it, the launcher takes this for a death.
+  // Without done() before it, the host takes this for a death.
   ~ControlClient();
   void at(std::int64_t step, const std::string& phase);
   void error(const std::string& text);

@@ -220,6 +220,22 @@ TEST(ControlClient, AForkedChildDoesNotHideADeath) {
   EXPECT_EQ(client.exit_code(), 128 + SIGKILL);
 }
 
+TEST(ControlClient, OfARankThatHostsKeepsItsOutputAndOutlivesTheHost) {
+  auto server = std::make_unique<ControlServer>(1, false);
+  ControlClient control(server->address(), server->token(), 0, ControlHost::rank);
+  control.at(2, "forward");
+  const auto events = take_until(*server, Kind::at);
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].kind, Kind::hello);
+  EXPECT_EQ(events[1].text, "forward");
+  std::cout << "stays here" << std::endl;
+  pollfd ready{.fd = server->fd(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&ready, 1, 50), 0) << "only control lines travel";
+  server.reset();
+  for (int step = 3; step < 6; ++step) control.at(step, "forward");
+  control.done(0);
+}
+
 TEST(ControlClient, WithoutAnAddressNothingHappens) {
   ControlClient control("", "", 0);
   control.at(0, "forward");
@@ -230,7 +246,7 @@ TEST(ControlClient, WithoutAnAddressNothingHappens) {
 TEST(ControlClient, BadAddressesAreErrors) {
   const auto kind_of = [](const std::string& address) {
     try {
-      ControlClient(address, "", 0, std::chrono::milliseconds(200));
+      ControlClient(address, "", 0, ControlHost::launcher, std::chrono::milliseconds(200));
     } catch (const Error& error) {
       return error.kind();
     }

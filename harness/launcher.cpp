@@ -66,7 +66,7 @@ class Launch {
         server_(request_.ranks, !request_.hostfile.empty()),
         deadline_(Deadline::after(request_.deadline)),
         connect_deadline_(Deadline::after(request_.connect_deadline)),
-        last_at_(static_cast<std::size_t>(request_.ranks)) {
+        places_(request_.ranks) {
     result_.ranks.resize(static_cast<std::size_t>(request_.ranks));
   }
 
@@ -75,11 +75,6 @@ class Launch {
  private:
   // What is done about it: nothing, the others may end, mpirun was asked, everything was killed.
   enum class Stage { running, grace, asked, killed };
-  struct At {
-    std::int64_t step = -1;
-    std::string phase;
-    double seconds = 0;
-  };
 
   void wait(ProcessTree& tree, const Signals& signals);
   void take(const ControlEvent& event);
@@ -105,7 +100,7 @@ class Launch {
   const Deadline connect_deadline_;
   Stage stage_ = Stage::running;
   Deadline stage_end_ = Deadline::never();
-  std::vector<At> last_at_;
+  LastPlaces places_;
   std::string unread_;                   // of mpirun
   std::deque<std::string> mpirun_said_;  // its last lines
   LaunchResult result_;
@@ -148,7 +143,7 @@ void Launch::take(const ControlEvent& event) {
       rank.connected = true;
       break;
     case ControlEvent::Kind::at:
-      last_at_[static_cast<std::size_t>(event.rank)] = {event.step, event.text, seconds()};
+      places_.take(event, seconds());
       break;
     case ControlEvent::Kind::error:
       rank.error = event.text;
@@ -169,17 +164,9 @@ void Launch::take(const ControlEvent& event) {
 
 void Launch::take_death(int rank) {
   if (result_.first_death || stage_ >= Stage::asked) return;  // a consequence, or our own doing
-  const At& at = last_at_[static_cast<std::size_t>(rank)];
-  Death death{rank, seconds(), ""};
-  Json event{{"kind", "death"}, {"rank", rank}, {"seconds", death.noticed_seconds}};
-  if (!at.phase.empty()) {
-    death.place = "step " + std::to_string(at.step) + ", " + at.phase;
-    event["step"] = at.step;
-    event["phase"] = at.phase;
-    event["silent_seconds"] = death.noticed_seconds - at.seconds;  // since it said so
-  }
-  record(event);
-  result_.first_death = death;
+  const double noticed = seconds();
+  record(places_.death_event(rank, noticed));
+  result_.first_death = places_.death(rank, noticed);
   enter(Stage::grace, request_.grace);
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "harness/last_places.h"
 
 namespace shardproof {
 
@@ -38,12 +39,6 @@ struct RankEnd {
   bool finished = false;         // said it was done before its socket closed
   std::optional<int> exit_code;  // as the rank said; nothing after a signal
   std::string error;             // what a rank reported before failing
-};
-
-struct Death {
-  int rank = -1;
-  double noticed_seconds = 0;  // after the launch began
-  std::string place;           // the rank's last `at` over the control socket, if any
 };
 
 struct LaunchResult {

@@ -217,6 +217,10 @@ void run_rank(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
   RankRun(request, std::move(dataset), std::move(backend), hooks).run();
 }
 
+Duration wait_limit(const Config& config) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(config.run.deadline));
+}
+
 std::shared_ptr<const Dataset> prepare(const RunRequest& request) {
   check(request.config);
   if (trace_options(request).fault && request.trace.directory.empty()) {

@@ -174,6 +174,7 @@ TEST(TrainCommand, RanksStartedByTheUsersOwnMpirunAreARun) {
   }
   const auto result = run_child(command, seconds(60), as_root);
   EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(result.output.find("died"), std::string::npos) << result.output;
   const Verdict verdict =
       check_layout(read_trace(folder.at("threads")), read_trace(folder.at("mpi")));
   EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;

@@ -1,9 +1,6 @@
-// world: thread ranks, and this process as an MPI rank.
+// world: thread ranks.
 #include "harness/world.h"
 
-#include <fmt/format.h>
-
-#include "comm/mpi_communicator.h"
 #include "comm/thread_communicator.h"
 #include "harness/rank_pool.h"
 #include "harness/rank_run.h"
@@ -11,10 +8,6 @@
 
 namespace shardproof {
 namespace {
-
-Duration wait_limit(const Config& config) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(config.run.deadline));
-}
 
 // A signal ends the whole process, so it cannot end one thread rank.
 void check_fault(const RunRequest& request) {
@@ -38,19 +31,6 @@ void run_on_threads(const RunRequest& request) {
     run_rank(request, dataset, world.communicator(rank), hooks ? *hooks : none);
   };
   run_ranks(world.size(), body, [&] { world.revoke_all(); });
-}
-
-void run_as_mpi_rank(const RunRequest& request, Hooks& hooks) {
-  const auto dataset = prepare(request);
-  MpiWorld world(wait_limit(request.config));
-  auto comm = world.communicator();
-  const Layout layout = parse_layout(request.config.run.layout);
-  if (comm->size() != layout.world()) {
-    throw Error(ErrorKind::bad_input, "run.layout",
-                fmt::format("{} needs {} ranks; MPI started {}", layout.print(), layout.world(),
-                            comm->size()));
-  }
-  run_rank(request, dataset, std::move(comm), hooks);
 }
 
 bool run(const RunRequest& request) {

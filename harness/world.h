@@ -49,8 +49,9 @@ LaunchResult launch_run(const RunRequest& request);
 // By config.run.backend. False: ended early because it was asked to stop.
 bool run(const RunRequest& request);
 
-// This process is one MPI rank (started by the launcher, or by the user's own mpirun or srun).
-void run_as_mpi_rank(const RunRequest& request, Hooks& hooks);
+// This process is one MPI rank, started by the user's own mpirun or srun: rank 0 hosts the control
+// socket and names a rank that dies (see hosted_control.h); an Error is this rank's own.
+void run_as_mpi_rank(const RunRequest& request);
 
 // The body of a rank that the launcher started; returns its exit code. The file holds the request;
 // address and token are those of the control socket, `rank` what MPI's starter gave this process.

@@ -8,8 +8,11 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "comm/mpi_communicator.h"
 #include "harness/child.h"
 #include "harness/control.h"
+#include "harness/hosted_control.h"
+#include "harness/rank_run.h"
 #include "harness/request_file.h"
 #include "harness/world.h"
 #include "mesh/layout.h"
@@ -41,7 +44,8 @@ class RequestFile {
   std::string path_;
 };
 
-// Tells the launcher where this rank is, so that a death can be named by its place.
+// Tells the host of the control socket where this rank is, so that a death can be named by its
+// place.
 class ControlHooks : public Hooks {
  public:
   explicit ControlHooks(ControlClient& control) : control_(control) {}
@@ -52,6 +56,18 @@ class ControlHooks : public Hooks {
  private:
   ControlClient& control_;
 };
+
+// The world of all ranks, which must be as many as the layout asks for.
+std::unique_ptr<Communicator> communicator_of(MpiWorld& world, const Config& config) {
+  auto comm = world.communicator();
+  const Layout layout = parse_layout(config.run.layout);
+  if (comm->size() != layout.world()) {
+    throw Error(ErrorKind::bad_input, "run.layout",
+                fmt::format("{} needs {} ranks; MPI started {}", layout.print(), layout.world(),
+                            comm->size()));
+  }
+  return comm;
+}
 
 // Errors that follow from the failure of another rank.
 bool is_consequence(const Error& error) {
@@ -122,6 +138,21 @@ bool run_on_mpi(const RunRequest& request) {
   return true;
 }
 
+void run_as_mpi_rank(const RunRequest& request) {
+  const auto dataset = prepare(request);
+  MpiWorld world(wait_limit(request.config));
+  auto comm = communicator_of(world, request.config);
+  HostedControl control(*comm, request.trace.directory);
+  ControlHooks hooks(control.client());
+  try {
+    run_rank(request, dataset, std::move(comm), hooks);
+  } catch (const Error& error) {
+    control.client().done(exit_code(error.kind()));
+    throw;
+  }
+  control.client().done(0);
+}
+
 int rank_main(const std::string& request_file, const std::string& control_address,
               const std::string& control_token, int rank) {
   ControlClient control(control_address, control_token, rank);
@@ -132,7 +163,9 @@ int rank_main(const std::string& request_file, const std::string& control_addres
     const RunRequest request =
         request_from_json(parse_json(text.str(), request_file), request_file);
     ControlHooks hooks(control);
-    run_as_mpi_rank(request, hooks);
+    const auto dataset = prepare(request);
+    MpiWorld world(wait_limit(request.config));
+    run_rank(request, dataset, communicator_of(world, request.config), hooks);
   } catch (const Error& error) {
     control.error(error_to_text(error));
     code = exit_code(error.kind());

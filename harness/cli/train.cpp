@@ -114,9 +114,8 @@ int run_request(RunRequest request, const Environment& environment, bool print_c
   } else {
     const StopSignal stop;
     request.stop = &stop.flag();
-    Hooks none;
     if (started) {
-      run_as_mpi_rank(request, none);
+      run_as_mpi_rank(request);
     } else {
       run_on_threads(request);
     }

@@ -1,0 +1,28 @@
+// last_places: the last word of every rank.
+#include "harness/last_places.h"
+
+namespace shardproof {
+
+void LastPlaces::take(const ControlEvent& at, double seconds) {
+  at_.at(static_cast<std::size_t>(at.rank)) = {at.step, at.text, seconds};
+}
+
+Death LastPlaces::death(int rank, double seconds) const {
+  const At& at = at_.at(static_cast<std::size_t>(rank));
+  Death death{rank, seconds, ""};
+  if (!at.phase.empty()) death.place = "step " + std::to_string(at.step) + ", " + at.phase;
+  return death;
+}
+
+Json LastPlaces::death_event(int rank, double seconds) const {
+  const At& at = at_.at(static_cast<std::size_t>(rank));
+  Json event{{"kind", "death"}, {"rank", rank}, {"seconds", seconds}};
+  if (!at.phase.empty()) {
+    event["step"] = at.step;
+    event["phase"] = at.phase;
+    event["silent_seconds"] = seconds - at.seconds;  // since it said so
+  }
+  return event;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,122 @@
+// ctest: fault timeout=120 processors=2 lock=mpi
+// Ranks under the user's own mpirun: rank 0 hosts the control socket and names the first rank that
+// dies, whether or not mpirun tolerates deaths. The command is run as a user types it.
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "base/json.h"
+#include "comm/mpi_communicator.h"
+#include "harness/child.h"
+#include "harness/launcher.h"
+#include "harness/testing.h"
+#include "train/config.h"
+
+namespace shardproof {
+namespace {
+
+using std::chrono::seconds;
+using testing_support::Folder;
+using testing_support::small_case;
+
+constexpr double run_deadline = 20;  // of a rank's wait for another
+
+ChildResult train_under_mpirun(const Folder& folder, bool fault_tolerant, double deadline,
+                               const std::string& fault) {
+  Config config = small_case("dp3.zero1", 50);
+  config.run.deadline = deadline;
+  std::ofstream(folder.at("case.toml")) << to_toml(config);
+  std::vector<std::string> command{find_mpirun(),         "-n",        "3",    "--map-by",
+                                   ":OVERSUBSCRIBE",      "--bind-to", "none", "--mca",
+                                   "mpi_yield_when_idle", "1"};
+  if (fault_tolerant) command.insert(command.end(), {"--with-ft", "ulfm"});
+  command.insert(command.end(), {SHARDPROOF_COMMAND, "train", folder.at("case.toml")});
+  return run_child(command, seconds(60),
+                   {{"SHARDPROOF_TRACE", folder.at("trace")},
+                    {"SHARDPROOF_FAULT", fault},
+                    {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) {
+    ++found;
+  }
+  return found;
+}
+
+std::vector<Json> harness_events(const Folder& folder) {
+  std::vector<Json> events;
+  std::ifstream file(folder.at("trace") + "/harness.jsonl");
+  for (std::string line; std::getline(file, line);) events.push_back(parse_json(line, "event"));
+  return events;
+}
+
+// Processes whose command line holds `text`.
+std::vector<std::string> processes_with(const std::string& text) {
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "cmdline");
+    const std::string line{std::istreambuf_iterator<char>(file), {}};
+    if (line.find(text) != std::string::npos) found.push_back(entry.path().filename());
+  }
+  return found;
+}
+
+// mpirun may return a moment before the last rank does.
+void expect_all_gone(const Folder& folder) {
+  const Deadline deadline = Deadline::after(seconds(10));
+  while (!processes_with(folder.at("case.toml")).empty() && !deadline.expired()) {
+    poll(nullptr, 0, 10);
+  }
+  EXPECT_EQ(processes_with(folder.at("case.toml")), std::vector<std::string>{});
+}
+
+class UserMpirun : public testing::TestWithParam<bool> {};
+
+TEST_P(UserMpirun, RankZeroNamesTheDeadRankAndItsPhase) {
+  if (GetParam() && !MpiWorld::has_ulfm()) GTEST_SKIP() << "this MPI has no ULFM";
+  const Folder folder;
+  const Duration begin = Clock::real().now();
+  const auto result = train_under_mpirun(folder, GetParam(), run_deadline, "1:2:backward:kill");
+  EXPECT_FALSE(result.timed_out) << result.output;
+  EXPECT_NE(result.exit_code, 0) << result.output;
+  EXPECT_EQ(count(result.output, "shardproof: rank 1 died at step 2, backward; noticed after "), 1u)
+      << result.output;
+  EXPECT_EQ(count(result.output, " died at "), 1u) << result.output;
+  if (GetParam()) {  // the others end by themselves; without ULFM mpirun ends them
+    EXPECT_EQ(result.exit_code, exit_code(ErrorKind::peer_died)) << result.output;
+    EXPECT_GE(count(result.output, "world rank 1"), 1u) << result.output;
+  }
+  const auto events = harness_events(folder);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(string_member(events[0], "kind", "event"), "death");
+  EXPECT_EQ(integer_member(events[0], "rank", "event"), 1);
+  EXPECT_EQ(integer_member(events[0], "step", "event"), 2);
+  EXPECT_EQ(string_member(events[0], "phase", "event"), "backward");
+  EXPECT_LT(std::chrono::duration<double>(Clock::real().now() - begin).count(), run_deadline);
+  expect_all_gone(folder);
+}
+
+INSTANTIATE_TEST_SUITE_P(Mpirun, UserMpirun, testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "FaultTolerant" : "Plain");
+});
+
+TEST(UserMpirun, ARankThatIsLateIsNotCalledDead) {
+  if (!MpiWorld::has_ulfm()) GTEST_SKIP() << "this MPI has no ULFM";
+  const Folder folder;
+  const auto result = train_under_mpirun(folder, true, 1, "1:2:backward:delay=4");
+  EXPECT_FALSE(result.timed_out) << result.output;
+  EXPECT_NE(result.exit_code, 0) << result.output;
+  EXPECT_EQ(count(result.output, " died at "), 0u) << result.output;
+  EXPECT_TRUE(harness_events(folder).empty());
+  expect_all_gone(folder);
+}
+
+}  // namespace
+}  // namespace shardproof
