@@ -141,8 +141,11 @@ void set_key(Config& config, std::string_view assignment, Origins* origins) {
 std::string case_line(const Config& config) {
   return line(config, false);
 }
+
+// A line is never empty, so that it can be seen and typed: all defaults print as their layout.
 std::string run_line(const Config& config) {
-  return line(config, true);
+  const std::string text = line(config, true);
+  return text.empty() ? "run.layout=" + config.run.layout : text;
 }
 
 Config parse_run_line(std::string_view text) {

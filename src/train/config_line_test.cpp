@@ -11,7 +11,8 @@ namespace shardproof {
 namespace {
 
 TEST(ConfigLine, NamesWhatIsNotAtItsDefaultInStructOrder) {
-  EXPECT_EQ(run_line(Config{}), "");
+  EXPECT_EQ(case_line(Config{}), "");
+  EXPECT_EQ(run_line(Config{}), "run.layout=dp4.zero1");
   Config config;
   config.run.layout = "dp2.zero1";
   config.training.steps = 10;
