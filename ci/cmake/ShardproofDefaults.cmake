@@ -24,9 +24,9 @@ if(SHARDPROOF_SANITIZE)
   # -O1 and without the checks that AddressSanitizer makes as well: a file compiles three times
   # faster.
   set(CMAKE_CXX_FLAGS_RELEASE "-O1")
+  add_compile_options(-fsanitize=${SHARDPROOF_SANITIZE} -fno-omit-frame-pointer -g1)
   if(SHARDPROOF_SANITIZE MATCHES "undefined")
     add_compile_options(-fno-sanitize=null,vptr,object-size,pointer-overflow)
   endif()
-  add_compile_options(-fsanitize=${SHARDPROOF_SANITIZE} -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${SHARDPROOF_SANITIZE})
 endif()
