@@ -1,0 +1,15 @@
+# A module above src/: the static library shardproof_<name> of a folder's .cpp files, and its tests.
+# A folder that holds no code yet makes no target.
+function(shardproof_add_module name)
+  file(GLOB _sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
+  set(_tests ${_sources})
+  list(FILTER _tests INCLUDE REGEX "_test\\.cpp$")
+  list(FILTER _sources EXCLUDE REGEX "_test\\.cpp$")
+  if(NOT _sources)
+    return()
+  endif()
+  add_library(shardproof_${name} STATIC ${_sources})
+  target_include_directories(shardproof_${name} PUBLIC "${CMAKE_SOURCE_DIR}")
+  target_link_libraries(shardproof_${name} PUBLIC shardproof PRIVATE fmt::fmt)
+  shardproof_add_tests(${name} FILES ${_tests} LIBRARIES shardproof_${name} fmt::fmt)
+endfunction()
