@@ -37,7 +37,7 @@ void check_owners(const LeafOwners& owners, int ranks) {
 }
 
 // What the tree over the present nodes amounts to: parts[to] = parts[to] + parts[from], in order;
-// the sum is then at `root`.
+// the sum is then at `root`, and the last addition is the one that makes it.
 struct Addition {
   std::size_t to;
   std::size_t from;
@@ -50,38 +50,51 @@ struct Additions {
 
 Additions additions_of(const std::map<Node, std::size_t>& parts, int leaves) {
   Additions additions;
-  const auto add = [&](std::size_t left, std::size_t right) {
+  const auto note = [&](std::size_t left, std::size_t right) {
     additions.list.push_back({left, right});
     return left;
   };
-  const auto root = tree_sum<std::size_t>(parts, 0, leaves, add);
+  const auto root = tree_sum<std::size_t>(parts, 0, leaves, note);
   SP_CHECK(root.has_value(), "a tree without leaves");
   additions.root = *root;
   return additions;
 }
 
-// Sends the ranges of this rank's subtrees to their owners. Returns the parts of the own range:
-// `count` elements each, in `storage`, keyed by node.
-std::map<Node, std::byte*> exchange(Communicator& comm, const std::vector<std::vector<Node>>& nodes,
-                                    Subtrees subtrees, const std::vector<std::size_t>& shares,
-                                    Dtype dtype, std::unique_ptr<std::byte[]>& storage) {
+std::size_t storage_bytes_of(const std::vector<std::vector<Node>>& nodes, std::size_t me,
+                             std::size_t part_bytes) {
+  std::size_t parts = 0;
+  for (std::size_t r = 0; r < nodes.size(); ++r) {
+    if (r != me) parts += nodes[r].size();
+  }
+  return parts * part_bytes;
+}
+
+// The own range of each subtree, by node.
+using Parts = std::map<Node, const std::byte*>;
+
+// Sends the ranges of this rank's subtrees to their owners. The parts of the own range: those of
+// others arrive in `storage`, the own ones stay where they are.
+Parts exchange(Communicator& comm, const std::vector<std::vector<Node>>& nodes, Subtrees subtrees,
+               const std::vector<std::size_t>& shares, Dtype dtype, std::byte* storage) {
   const auto ranks = static_cast<std::size_t>(comm.size());
   const auto me = static_cast<std::size_t>(comm.rank());
-  std::size_t rounds = 0, all = 0;
-  for (const auto& held : nodes) {
-    rounds = std::max(rounds, held.size());
-    all += held.size();
-  }
+  std::size_t rounds = 0;
+  for (const auto& held : nodes) rounds = std::max(rounds, held.size());
   const std::size_t part_bytes = shares[me] * size_of(dtype);
-  storage = std::make_unique_for_overwrite<std::byte[]>(all * part_bytes);
-  std::map<Node, std::byte*> parts;
-  std::byte* next = storage.get();
+  const std::size_t own_begin =
+      std::accumulate(shares.begin(), shares.begin() + comm.rank(), std::size_t{0}) *
+      size_of(dtype);
+  Parts parts;
+  std::byte* next = storage;
   for (std::size_t round = 0; round < rounds; ++round) {
     const bool mine = round < nodes[me].size();
+    if (mine) {
+      parts[nodes[me][round]] = static_cast<const std::byte*>(subtrees[round]) + own_begin;
+    }
     std::vector<std::size_t> receives(ranks, 0);
     std::byte* const begin = next;
     for (std::size_t r = 0; r < ranks; ++r) {
-      if (round >= nodes[r].size()) continue;
+      if (r == me || round >= nodes[r].size()) continue;
       receives[r] = shares[me];
       parts[nodes[r][round]] = next;
       next += part_bytes;
@@ -92,33 +105,52 @@ std::map<Node, std::byte*> exchange(Communicator& comm, const std::vector<std::v
   return parts;
 }
 
-// The tree, `tile` bytes at a time, so that every part is read from memory once.
-void add_up(const std::map<Node, std::byte*>& parts, int leaves, std::size_t count, Dtype dtype,
-            void* out) {
-  constexpr std::size_t tile = std::size_t{1} << 14;
-  std::vector<std::byte*> at;
+// The tree, a tile at a time, so that every part is read from memory once. Sums on the way lie in
+// tiles of their own: the parts are only read, and `out` is not written before all have been.
+void add_up(const Parts& parts, int leaves, std::size_t count, Dtype dtype, std::byte* out) {
+  constexpr std::size_t tile = std::size_t{1} << 14;  // bytes
+  std::vector<const std::byte*> begins;
   std::map<Node, std::size_t> index;
   for (const auto& [node, data] : parts) {
-    index[node] = at.size();
-    at.push_back(data);
+    index[node] = begins.size();
+    begins.push_back(data);
   }
   const Additions additions = additions_of(index, leaves);
   const std::size_t width = size_of(dtype);
+  if (additions.list.empty()) {
+    const std::byte* only = begins[additions.root];
+    if (only != out && count > 0) std::memcpy(out, only, count * width);
+    return;
+  }
+  const std::span<const Addition> on_the_way(additions.list.data(), additions.list.size() - 1);
+  const Addition last = additions.list.back();
+  std::vector<std::byte> sums(on_the_way.empty() ? 0 : begins.size() * tile);
+  std::vector<const std::byte*> at(begins.size());
   for (std::size_t begin = 0; begin < count; begin += tile / width) {
     const std::size_t n = std::min(tile / width, count - begin);
-    for (const auto& [to, from] : additions.list) {
-      add_into(at[to] + begin * width, at[from] + begin * width, n, dtype);
+    for (std::size_t i = 0; i < at.size(); ++i) at[i] = begins[i] + begin * width;
+    for (const auto& [to, from] : on_the_way) {
+      std::byte* const sum = sums.data() + to * tile;
+      add(sum, at[to], at[from], n, dtype);
+      at[to] = sum;
     }
-    std::memcpy(static_cast<std::byte*>(out) + begin * width, at[additions.root] + begin * width,
-                n * width);
+    add(out + begin * width, at[last.to], at[last.from], n, dtype);
   }
 }
 
+// Apart by overlap, since a compiler vectorises only what it can tell apart.
 template <typename T>
-void add_loop(void* left, const void* right, std::size_t count) {
-  auto* to = static_cast<T*>(left);
-  const auto* from = static_cast<const T*>(right);
-  for (std::size_t i = 0; i < count; ++i) to[i] = to[i] + from[i];
+void add_loop(void* out, const void* left, const void* right, std::size_t count) {
+  auto* to = static_cast<T*>(out);
+  const auto* a = static_cast<const T*>(left);
+  const auto* b = static_cast<const T*>(right);
+  if (to == a) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = to[i] + b[i];
+  } else if (to == b) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = a[i] + to[i];
+  } else {
+    for (std::size_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
+  }
 }
 
 }  // namespace
@@ -140,15 +172,29 @@ LeafOwners LeafOwners::contiguous(int leaves, int ranks) {
   return owners;
 }
 
+std::size_t storage_bytes(const LeafOwners& owners, const std::vector<std::size_t>& shares,
+                          int rank, Dtype dtype) {
+  check_owners(owners, static_cast<int>(shares.size()));
+  const auto me = static_cast<std::size_t>(rank);
+  return storage_bytes_of(all_subtrees(owners), me, shares[me] * size_of(dtype));
+}
+
 void reduce_scatter(Communicator& comm, const LeafOwners& owners, Subtrees subtrees,
-                    const std::vector<std::size_t>& shares, Dtype dtype, void* out) {
+                    const std::vector<std::size_t>& shares, Dtype dtype, void* out,
+                    std::span<std::byte> storage) {
   check_owners(owners, comm.size());
   SP_CHECK_EQ(shares.size(), static_cast<std::size_t>(comm.size()));
   const auto nodes = all_subtrees(owners);
-  SP_CHECK_EQ(subtrees.size(), nodes[static_cast<std::size_t>(comm.rank())].size());
-  std::unique_ptr<std::byte[]> storage;
-  const auto parts = exchange(comm, nodes, subtrees, shares, dtype, storage);
-  add_up(parts, owners.leaves, shares[static_cast<std::size_t>(comm.rank())], dtype, out);
+  const auto me = static_cast<std::size_t>(comm.rank());
+  SP_CHECK_EQ(subtrees.size(), nodes[me].size());
+  const std::size_t needed = storage_bytes_of(nodes, me, shares[me] * size_of(dtype));
+  std::unique_ptr<std::byte[]> own_storage;
+  if (storage.size() < needed) {
+    own_storage = std::make_unique_for_overwrite<std::byte[]>(needed);
+    storage = {own_storage.get(), needed};
+  }
+  const Parts parts = exchange(comm, nodes, subtrees, shares, dtype, storage.data());
+  add_up(parts, owners.leaves, shares[me], dtype, static_cast<std::byte*>(out));
 }
 
 void all_reduce(Communicator& comm, const LeafOwners& owners, Subtrees subtrees, std::size_t count,
@@ -181,11 +227,15 @@ double sum_scalars(Communicator& comm, const LeafOwners& owners, std::span<const
   return *tree_sum<double>(leaves, 0, owners.leaves, [](double a, double b) { return a + b; });
 }
 
-void add_into(void* left, const void* right, std::size_t count, Dtype dtype) {
+void add(void* out, const void* left, const void* right, std::size_t count, Dtype dtype) {
   SP_CHECK(dtype == Dtype::f32 || dtype == Dtype::f64,
            "canonical sums are of f32 or f64 (widen 16-bit partials first)");
-  if (dtype == Dtype::f32) return add_loop<float>(left, right, count);
-  add_loop<double>(left, right, count);
+  if (dtype == Dtype::f32) return add_loop<float>(out, left, right, count);
+  add_loop<double>(out, left, right, count);
+}
+
+void add_into(void* left, const void* right, std::size_t count, Dtype dtype) {
+  add(left, left, right, count, dtype);
 }
 
 }  // namespace shardproof::canonical

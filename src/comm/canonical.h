@@ -27,23 +27,30 @@ struct LeafOwners {
 };
 
 // This rank's subtree sums, one per node of owners.subtrees(rank), same order; each points to
-// sum(shares) elements.
+// sum(shares) elements. Only read, but for `out` where that lies inside.
 using Subtrees = std::span<const void* const>;
 
 // out: shares[rank] elements, the canonical sum of this rank's range. `out` may lie inside the
 // first subtree at the place of the own share (in place), else it overlaps nothing.
+// storage: for what the others send, aligned for dtype; when it is smaller than storage_bytes, the
+// call allocates its own, which costs more than the reduction itself (fresh pages, every time).
 void reduce_scatter(Communicator& comm, const LeafOwners& owners, Subtrees subtrees,
-                    const std::vector<std::size_t>& shares, Dtype dtype, void* out);
+                    const std::vector<std::size_t>& shares, Dtype dtype, void* out,
+                    std::span<std::byte> storage = {});
+std::size_t storage_bytes(const LeafOwners& owners, const std::vector<std::size_t>& shares,
+                          int rank, Dtype dtype);
 
 // out: `count` elements on every rank. Shares are balanced by elements.
-void all_reduce(Communicator& comm, const LeafOwners& owners, Subtrees subtrees,
-                std::size_t count, Dtype dtype, void* out);
+void all_reduce(Communicator& comm, const LeafOwners& owners, Subtrees subtrees, std::size_t count,
+                Dtype dtype, void* out);
 
 // Scalars: `mine` holds one value per leaf this rank owns, in ascending leaf order; the result is
 // the canonical sum, the same bits on every rank. (All values are gathered, then added locally.)
 double sum_scalars(Communicator& comm, const LeafOwners& owners, std::span<const double> mine);
 
-// left[i] = left[i] + right[i]: the one addition loop (f32 or f64).
+// out[i] = left[i] + right[i]: the one addition (f32 or f64). `out` may be `left` or `right`.
+void add(void* out, const void* left, const void* right, std::size_t count, Dtype dtype);
+// left[i] = left[i] + right[i].
 void add_into(void* left, const void* right, std::size_t count, Dtype dtype);
 
 }  // namespace shardproof::canonical

@@ -7,6 +7,9 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+#include <span>
+
 #include "comm/conformance_canonical.h"
 #include "comm/conformance_threads.h"
 
@@ -62,6 +65,62 @@ TEST(LeafOwners, ContiguousIsBalancedAndComplete) {
   EXPECT_TRUE(few.subtrees(0).empty());
 }
 
+TEST(StorageBytes, IsOfTheSubtreesOfOthers) {
+  const canonical::LeafOwners odd{6, {{0, 3, 4}, {1, 2, 5}}};  // each holds three leaves apart
+  EXPECT_EQ(canonical::storage_bytes(odd, {5, 2}, 0, Dtype::f32), 3u * 5 * 4);
+  EXPECT_EQ(canonical::storage_bytes(odd, {5, 2}, 1, Dtype::f64), 3u * 2 * 8);
+  EXPECT_EQ(canonical::storage_bytes({2, {{0, 1}, {}}}, {3, 4}, 0, Dtype::f32), 0u);
+  EXPECT_EQ(canonical::storage_bytes({4, {{0, 1, 2, 3}}}, {9}, 0, Dtype::f32), 0u);
+}
+
+// In storage of the caller no byte past the needed ones is written, and the subtrees stay as they
+// were but for the place of the sum.
+TEST(ReduceScatter, ReceivesIntoTheCallersStorage) {
+  conformance::on_threads(2, [](Communicator& comm) {
+    const auto owners = canonical::LeafOwners::contiguous(3, 2);  // {0}; {1}, {2}
+    const std::vector<std::size_t> shares{6'000, 5};
+    const auto me = static_cast<std::size_t>(comm.rank());
+    const std::size_t begin = comm.rank() == 0 ? 0 : shares[0];
+    std::vector<std::vector<float>> sums;
+    std::vector<const void*> pointers;
+    for (const Node node : owners.subtrees(comm.rank())) {
+      sums.push_back(conformance::leaf_values<float>(1, node.lo, 6'005));
+    }
+    for (const auto& sum : sums) pointers.push_back(sum.data());
+    auto expected = sums;
+    const auto wanted = conformance::subtree<float>(1, {0, 1, 2}, {0, 3}, 6'005);
+    std::copy_n(wanted.data() + begin, shares[me], expected[0].data() + begin);
+    const std::size_t needed =
+        canonical::storage_bytes(owners, shares, comm.rank(), Dtype::f32) / sizeof(float);
+    std::vector<float> storage(needed + 3, -7.0f);
+    canonical::reduce_scatter(comm, owners, pointers, shares, Dtype::f32, sums[0].data() + begin,
+                              std::as_writable_bytes(std::span(storage)));
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      EXPECT_TRUE(conformance::same_bits(sums[i].data(), expected[i].data(), 6'005)) << i;
+    }
+    EXPECT_TRUE(std::all_of(storage.begin(), storage.begin() + 5, [](float x) { return x != -7; }));
+    EXPECT_EQ(std::count(storage.begin() + static_cast<std::ptrdiff_t>(needed), storage.end(), -7),
+              3);
+  });
+}
+
+TEST(Add, AddsEachElementWhereverTheSumGoes) {
+  std::vector<float> left(37), right(37), out(37), wanted(37);
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    left[i] = 1.0f / static_cast<float>(i + 1);
+    right[i] = i % 5 == 0 ? -left[i] : static_cast<float>(i);
+    wanted[i] = left[i] + right[i];
+  }
+  canonical::add(out.data(), left.data(), right.data(), 37, Dtype::f32);
+  EXPECT_EQ(out, wanted);
+  std::vector<float> over = left;
+  canonical::add(over.data(), over.data(), right.data(), 37, Dtype::f32);
+  EXPECT_EQ(over, wanted);
+  over = right;
+  canonical::add(over.data(), left.data(), over.data(), 37, Dtype::f32);
+  EXPECT_EQ(over, wanted);
+}
+
 TEST(AddInto, AddsEachElement) {
   std::vector<float> left{1, 2, -0.0f};
   const std::vector<float> right{0.5f, -2, -0.0f};
@@ -86,6 +145,7 @@ TEST(CanonicalDeathTest, RefusesLeavesWithoutOneOwnerAndOtherDtypes) {
   EXPECT_DEATH(run({2, {{0, 1, 1}}}, 1), "exactly one owner");
   EXPECT_DEATH(run({2, {{0, 1}, {}}}, 1), "2 vs 1");
   EXPECT_DEATH(run({2, {{0, 1}}}, 2), "2 vs 1");
+  EXPECT_DEATH(canonical::storage_bytes({2, {{0}}}, {1}, 0, Dtype::f32), "exactly one owner");
   EXPECT_DEATH(canonical::add_into(&value, &value, 1, Dtype::bf16), "f32 or f64");
 }
 

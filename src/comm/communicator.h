@@ -54,7 +54,8 @@ std::string_view name(CallKind kind);  // "all_reduce", as it appears in traces
 //   broadcast, reduce, all_reduce   send/recv: `count` elements
 //   reduce_scatter                  send: sum of recv_counts; recv: recv_counts[rank]
 //   all_gather                      send: recv_counts[rank]; recv: sum of recv_counts
-//   all_to_all                      send: sum of send_counts; recv: sum of recv_counts
+//   all_to_all                      send: sum of send_counts; recv: sum of recv_counts. The own
+//                                   part is copied; recv_counts[rank] = 0 leaves it where it is
 //   send, recv                      `count` elements to/from group rank `peer`, matched by `tag`
 // For broadcast, `recv` is read on the root and written elsewhere (send is unused).
 struct Call {

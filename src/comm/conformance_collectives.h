@@ -2,6 +2,8 @@
 // results computed from the definition. Bodies are called by every rank of `comm`. For tests.
 #pragma once
 
+#include <utility>
+
 #include "comm/conformance_values.h"
 
 namespace shardproof::conformance {
@@ -157,6 +159,20 @@ inline void check_all_to_all(Communicator& comm, const Backend& backend, Dtype d
   call.recv = recv.data();
   run_counted(comm, backend, call);
   recv.expect_equal(wanted, describe(comm, call, recv.count(), false));
+
+  // The own part may stay where it is: the others' then close up.
+  const auto own = static_cast<std::size_t>(me);
+  const std::size_t left_out = std::exchange(call.recv_counts[own], 0);
+  Array others(dtype, recv.count() - left_out);
+  Array wanted_others(dtype, others.count());
+  for (int r = 0; r < comm.size(); ++r) {
+    if (r == me) continue;
+    wanted_others.fill(total(call.recv_counts, r), count_of(r, me),
+                       [&](std::size_t i) { return value_of(r, me, i); });
+  }
+  call.recv = others.data();
+  run_counted(comm, backend, call);
+  others.expect_equal(wanted_others, describe(comm, call, others.count(), false));
 }
 
 // Around the ring, the odd and the even ranks in opposite order.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "base/check.h"
 #include "base/memory_use.h"
@@ -39,6 +40,7 @@ class DataParallel : public Plan {
         shares_(as_counts(table_.share_counts(comm_.size()))),
         share_(table_.share(comm_.size(), comm_.rank())),
         owned_(options.zero == 0 ? ElementRange{0, table_.elements()} : share_),
+        receive_bytes_(canonical::storage_bytes(owners_, shares_, comm_.rank(), Dtype::f32)),
         scalars_(owners_, options.shape.sequence_pieces, comm_.rank()),
         tree_(table_, options.micro_batches, options.shape.sequence_pieces),
         parameters_(flat(table_.elements(), MemoryUse::parameters)),
@@ -46,6 +48,10 @@ class DataParallel : public Plan {
         exp_avg_(flat(owned_.size(), MemoryUse::optimizer)),
         exp_avg_sq_(flat(owned_.size(), MemoryUse::optimizer)),
         seams_(options.shape, views(), sink(), options.seed) {
+    if (receive_bytes_ > arena_bytes()) {
+      received_ =
+          flat(static_cast<std::int64_t>(receive_bytes_ / sizeof(float)), MemoryUse::communication);
+    }
     if (mine_.empty()) no_leaves_ = flat(table_.elements(), MemoryUse::gradients);
     initialise();
   }
@@ -107,6 +113,7 @@ class DataParallel : public Plan {
     const int ways = options_.zero == 0 ? 1 : comm_.size();
     bytes.optimizer_exact = 3 * float_bytes * table_.elements() / ways;
     bytes.communication = scalars_.live_bytes();
+    if (received_.defined()) bytes.communication += static_cast<std::int64_t>(received_.nbytes());
     return bytes;
   }
 
@@ -151,6 +158,17 @@ class DataParallel : public Plan {
                 master_.nbytes());
   }
 
+  std::size_t arena_bytes() const {
+    return static_cast<std::size_t>(table_.elements()) * sizeof(float);
+  }
+
+  // For what other ranks send: a gradient arena is idle by then.
+  std::span<std::byte> receive_storage() {
+    if (receive_bytes_ == 0) return {};
+    const at::Tensor& tensor = received_.defined() ? received_ : tree_.spare();
+    return {reinterpret_cast<std::byte*>(tensor.data_ptr<float>()), tensor.nbytes()};
+  }
+
   void reduce_gradients();
   Held held(const std::string& what, bool replicated);
 
@@ -168,11 +186,13 @@ class DataParallel : public Plan {
   const std::vector<std::size_t> shares_;  // elements of every rank's share of the arena
   const ElementRange share_;               // this rank's
   const ElementRange owned_;               // what this rank updates: all of it, or its share
+  const std::size_t receive_bytes_;        // of the subtrees that others send
   StepScalars scalars_;
   GradientTree tree_;
   at::Tensor parameters_;
   at::Tensor master_, exp_avg_, exp_avg_sq_;  // of owned_
   at::Tensor no_leaves_;                      // takes the sum on a rank without micro-batches
+  at::Tensor received_;                       // where they do not fit into an arena
   float* reduced_ = nullptr;                  // arena whose owned_ part holds the reduced gradient
   LoneSeams seams_;
 };
@@ -184,7 +204,8 @@ void DataParallel::reduce_gradients() {
   // In place: the sum of the own share overwrites it in this rank's first subtree.
   const at::Tensor& target = subtrees.empty() ? no_leaves_ : tree_.subtrees().begin()->second;
   reduced_ = target.data_ptr<float>();
-  canonical::reduce_scatter(comm_, owners_, subtrees, shares_, Dtype::f32, reduced_ + share_.lo);
+  canonical::reduce_scatter(comm_, owners_, subtrees, shares_, Dtype::f32, reduced_ + share_.lo,
+                            receive_storage());
   if (options_.zero == 0) gather(target);
 }
 

@@ -265,6 +265,27 @@ TEST(DataParallel, OptimizerBytesAreTheExactShareWithinOneBlock) {
   }
 }
 
+// Two ranks with two micro-batches each receive into an idle arena; three ranks with eight hold
+// subtrees apart, which do not fit.
+TEST(DataParallel, WhatOthersSendIsReceivedIntoAnIdleArenaWhereItFits) {
+  for (const auto& [ranks, micro_batches, fits] : {std::tuple{2, 4, true}, {3, 8, false}}) {
+    std::atomic<std::int64_t> apart{0};
+    with_plans(ranks, 1, micro_batches, [&](Communicator& comm, Plan& plan) {
+      const auto owners = canonical::LeafOwners::contiguous(micro_batches, ranks);
+      std::vector<std::size_t> shares;
+      for (const std::int64_t n : plan.table().share_counts(ranks)) {
+        shares.push_back(static_cast<std::size_t>(n));
+      }
+      const auto needed = static_cast<std::int64_t>(
+          canonical::storage_bytes(owners, shares, comm.rank(), Dtype::f32));
+      const bool fits_here = needed <= 4 * plan.table().elements();
+      EXPECT_EQ(plan.bytes().communication >= needed, !fits_here);
+      if (!fits_here) ++apart;
+    });
+    EXPECT_EQ(apart == 0, fits);
+  }
+}
+
 TEST(DataParallel, LoadedStateReachesTheReplicas) {
   for (const int zero : {0, 1}) {
     with_plans(3, zero, 3, [&](Communicator&, Plan& plan) {

@@ -16,9 +16,8 @@ namespace {
 
 // out = left + right; `out` overlaps neither.
 void add(float* out, const at::Tensor& left, const at::Tensor& right) {
-  const auto count = static_cast<std::size_t>(left.numel());
-  std::memcpy(out, left.const_data_ptr<float>(), count * sizeof(float));
-  canonical::add_into(out, right.const_data_ptr<float>(), count, Dtype::f32);
+  canonical::add(out, left.const_data_ptr<float>(), right.const_data_ptr<float>(),
+                 static_cast<std::size_t>(left.numel()), Dtype::f32);
 }
 
 }  // namespace
@@ -119,6 +118,11 @@ std::int64_t GradientTree::live_bytes() const {
   std::int64_t arenas = static_cast<std::int64_t>(done_.size() + free_.size());
   if (current_.defined()) ++arenas;
   return arenas * table_.elements() * static_cast<std::int64_t>(sizeof(float));
+}
+
+const at::Tensor& GradientTree::spare() {
+  if (free_.empty()) free_.push_back(take_arena());
+  return free_.back();
 }
 
 at::Tensor GradientTree::take_arena() {

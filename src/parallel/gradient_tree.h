@@ -28,6 +28,8 @@ class GradientTree {
   // The maximal subtrees of the micro-batches seen since clear(); flat fp32 arenas.
   const std::map<Node, at::Tensor>& subtrees() const { return done_; }
   void clear();
+  // An arena whose contents nobody needs, for the caller's use until the next leaf or clear().
+  const at::Tensor& spare();
   std::int64_t live_bytes() const;  // of all arenas, those kept for reuse too
 
  private:

@@ -2,6 +2,7 @@
 #include "parallel/gradient_tree.h"
 
 #include <ATen/ops/full.h>
+#include <ATen/ops/min.h>
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -126,6 +127,26 @@ TEST(GradientTree, KeepsLogarithmicallyManyArenasAndReusesThem) {
     EXPECT_EQ(tree.subtrees().at({0, 8}).data_ptr<float>()[0], 8.0f);
     tree.clear();
     EXPECT_TRUE(tree.subtrees().empty());
+  }
+}
+
+TEST(GradientTree, TheSpareArenaIsNotTheSumAndIsKept) {
+  const PieceTable table = small_table();
+  const std::int64_t arena = table.elements() * 4;
+  for (const int micro_batches : {1, 4}) {
+    GradientTree tree(table, micro_batches, 1);
+    for (int step = 0; step < 3; ++step) {
+      for (int m = 0; m < micro_batches; ++m) fill(tree, table, m, 1.0f);
+      const std::int64_t before = tree.live_bytes();
+      at::Tensor spare = tree.spare();
+      EXPECT_EQ(spare.numel(), table.elements());
+      spare.fill_(-3.0f);
+      const at::Tensor sum = tree.subtrees().at({0, micro_batches});
+      EXPECT_EQ(sum.min().item<float>(), static_cast<float>(micro_batches));
+      const bool first_of_all = micro_batches == 1 && step == 0;
+      EXPECT_EQ(tree.live_bytes() - before, first_of_all ? arena : 0);
+      tree.clear();
+    }
   }
 }
 
