@@ -4,12 +4,14 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <optional>
 
 #include "base/error.h"
+#include "mesh/layout.h"
 #include "mesh/mesh.h"
 #include "parallel/agreement.h"
 #include "parallel/data_parallel.h"
@@ -210,6 +212,22 @@ class RankRun {
   Hooks& hooks_;
 };
 
+// Before anything is laid out: parameters and a gradient arena for every copy of the model in this
+// process (4 + 4 bytes an element), masters and moments once (12). Less than what a run takes, so
+// no run that fits is refused; one that cannot fit would take the machine down with it.
+void check_memory(const Config& config) {
+  const Layout layout = parse_layout(config.run.layout);
+  const int copies = config.run.backend == "threads" ? layout.dp * layout.cp : 1;
+  const double parameters = parameter_count(shape_of(config));
+  const double needed = (8.0 * copies + 12) * parameters;
+  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  if (needed <= there) return;
+  throw Error(
+      ErrorKind::environment, "model",
+      fmt::format("{:.3g} parameters on {} need more than {:.1f} GiB; this machine has {:.1f} GiB",
+                  parameters, layout.print(), needed / (1 << 30), there / (1 << 30)));
+}
+
 }  // namespace
 
 void run_rank(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
@@ -223,6 +241,7 @@ Duration wait_limit(const Config& config) {
 
 std::shared_ptr<const Dataset> prepare(const RunRequest& request) {
   check(request.config);
+  check_memory(request.config);
   if (trace_options(request).fault && request.trace.directory.empty()) {
     throw Error(ErrorKind::bad_input, "fault", "fires from the trace; expected a trace folder");
   }

@@ -56,6 +56,15 @@ TEST(World, ATracedRunPassesEveryCheckOfATrace) {
   EXPECT_PASS(check_optimizer_bytes(trace));
 }
 
+TEST(World, AModelThatCannotFitIsRefusedBeforeItIsLaidOut) {
+  RunRequest request;
+  request.config.model.width = 65536;
+  request.config.model.layers = 1024;
+  const Error error = error_of([&] { run_on_threads(request); });
+  EXPECT_EQ(error.kind(), ErrorKind::environment);
+  EXPECT_NE(error.detail().find("need more than"), std::string::npos) << error.what();
+}
+
 TEST(World, TheRunEventSaysWhatRan) {
   const Folder folder;
   const Config config = small_case("dp2.zero1", 1);

@@ -134,6 +134,11 @@ float initial_value(const GptShape& shape, const PieceSpec& piece, std::int64_t 
   return value;
 }
 
+double parameter_count(const GptShape& shape) {
+  const double d = shape.width;
+  return 2 * d * shape.vocabulary + d * shape.sequence + (12 * d + 13) * d * shape.layers + 2 * d;
+}
+
 double flops_per_token(const GptShape& shape) {
   const double d = shape.width;
   const double matmul = 12 * d * d * shape.layers + d * shape.vocabulary;

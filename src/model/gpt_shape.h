@@ -40,6 +40,7 @@ float initial_value(const GptShape& shape, const PieceSpec& piece, std::int64_t 
 // The same for a range of elements of the piece, at a fraction of the cost per element.
 void initial_values(const GptShape& shape, const PieceSpec& piece, ElementRange range,
                     std::uint64_t seed, float* out);
+double parameter_count(const GptShape& shape);  // P, from the formula: nothing is laid out
 // Multiply-adds x 2 of one forward and backward over one token: 6 x (matmul parameters) + attention
 // 12 x layers x width x sequence (Chowdhery et al., PaLM, 2022, appendix B).
 double flops_per_token(const GptShape& shape);

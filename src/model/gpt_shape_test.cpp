@@ -41,6 +41,15 @@ TEST(GptShape, RefusalsNameWhatWasExpected) {
 
 // Parameters of the default shape, counted by hand: embeddings 64 x 32 + 16 x 32, head 64 x 32,
 // final norm 64; a block 4 x 32, 4 x (32 x 32 + 32), 2 x 32 x 128 + 128 + 32.
+TEST(GptShape, CountsItsParametersByFormula) {
+  for (const int layers : {1, 2, 6}) {
+    GptShape shape;
+    shape.layers = layers;
+    shape.vocabulary = 61;
+    EXPECT_EQ(parameter_count(shape), PieceTable(gpt_pieces(shape)).elements());
+  }
+}
+
 TEST(GptShape, PiecesCoverEveryParameterOnce) {
   const std::int64_t expected = 2048 + 512 + 2048 + 64 + 2 * (128 + 4224 + 8352);
   for (const int v : {1, 2, 4}) {
