@@ -1,6 +1,7 @@
-// control_server: the end of the control sockets at their host (the launcher, or rank 0): one connection of each rank for lines
-// of JSON, whose end of file without `done` is the rank's death, and one for its output. A
-// connection that does not show the token within its first line is closed. Thread rule: one thread.
+// control_server: the end of the control sockets at their host (the launcher, or rank 0): one
+// connection of each rank for lines of JSON, whose end of file without `done` is the rank's death,
+// and one for its output. A connection that does not show the token within its first line is
+// closed. Thread rule: one thread.
 #pragma once
 
 #include <cstdint>

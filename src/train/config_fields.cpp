@@ -69,16 +69,19 @@ std::vector<Field> fields(Config& c) {
   auto& [model, data, training, optimizer, numerics, checkpoint, run_] = c;
   return {
       {"model", "layers", &model.layers, between(1, 1024), bits, "transformer blocks"},
-      {"model", "width", &model.width, between(1, 65536), bits, "d, the size of the residual stream"},
+      {"model", "width", &model.width, between(1, 65536), bits,
+       "d, the size of the residual stream"},
       {"model", "heads", &model.heads, between(1, 1024), bits, "attention heads; divides width"},
-      {"model", "vocabulary", &model.vocabulary, between(2, 1 << 20), bits, "tokens; text needs 256"},
+      {"model", "vocabulary", &model.vocabulary, between(2, 1 << 20), bits,
+       "tokens; text needs 256"},
       {"model", "sequence", &model.sequence, between(1, 1 << 20), bits, "tokens of a row"},
       {"model", "dropout", &model.dropout, below(0, 1), bits, "on embeddings and branch outputs"},
 
       {"data", "kind", &data.kind, one_of({"synthetic", "text", "tokens"}), bits,
        "seeded corpus, bytes of a text file, or a token file"},
       {"data", "path", &data.path, {}, line, "the text or token file"},
-      {"data", "samples", &data.samples, between(1, 1 << 28), bits, "samples of the synthetic corpus"},
+      {"data", "samples", &data.samples, between(1, 1 << 28), bits,
+       "samples of the synthetic corpus"},
       {"data", "ignored", &data.ignored, below(0, 1), bits,
        "synthetic: share of targets that are ignored"},
       {"data", "packed", &data.packed, {}, bits, "documents packed into rows, block mask"},
@@ -89,7 +92,8 @@ std::vector<Field> fields(Config& c) {
       {"data", "workers", &data.workers, between(0, 64), line, "prefetch threads"},
 
       {"training", "steps", &training.steps, at_least(1), line, "optimizer steps"},
-      {"training", "global_batch", &training.global_batch, between(1, 1 << 20), bits, "samples a step"},
+      {"training", "global_batch", &training.global_batch, between(1, 1 << 20), bits,
+       "samples a step"},
       {"training", "micro_batch", &training.micro_batch, between(1, 1 << 20), bits,
        "rows of a micro-batch; divides global_batch"},
       {"training", "accumulation", &training.accumulation, at_least(0), line,
@@ -116,7 +120,8 @@ std::vector<Field> fields(Config& c) {
 
       {"numerics", "reduction", &numerics.reduction, one_of({"canonical"}), bits,
        "order of sums; canonical is the same on every layout"},
-      {"numerics", "tensor_pieces", &numerics.tensor_pieces, between(1, 1024), bits, "V; divides heads"},
+      {"numerics", "tensor_pieces", &numerics.tensor_pieces, between(1, 1024), bits,
+       "V; divides heads"},
       {"numerics", "sequence_pieces", &numerics.sequence_pieces, between(1, 1024), bits,
        "S; divides sequence"},
       {"numerics",
