@@ -203,9 +203,9 @@ TEST(ReplayCommand, IsALineThatReplayTakes) {
   const Corpus corpus = accept_corpora({})[0];
   Verdict verdict;
   verdict.check = "layout";
-  EXPECT_EQ(replay_command(corpus, verdict), "shardproof replay ''");
+  EXPECT_EQ(replay_command(corpus, verdict), "shardproof replay 'run.layout=dp4.zero1'");
   verdict.check = "loss falls";
-  EXPECT_EQ(replay_command(corpus, verdict), "shardproof replay --loss ''");
+  EXPECT_EQ(replay_command(corpus, verdict), "shardproof replay --loss 'run.layout=dp4.zero1'");
   verdict.check = "kill";
   EXPECT_EQ(replay_command(corpus, verdict), "shardproof replay 'run.fault=2:13:backward:kill'");
   const Corpus again = replay_corpus(run_of(corpus), false);
