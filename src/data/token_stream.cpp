@@ -30,10 +30,11 @@ std::string reason(int error) {
   return std::generic_category().message(error);
 }
 
+// Opens without blocking: a pipe in place of a file is refused, not waited for.
 class FileDescriptor {
  public:
   explicit FileDescriptor(const std::string& path)
-      : value_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+      : value_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (value_ < 0) refuse(path, fmt::format("cannot be opened: {}", reason(errno)));
   }
   ~FileDescriptor() { ::close(value_); }

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/expect_error.h"
 #include "data/data_testing.h"
@@ -72,6 +74,11 @@ TEST(TokenStream, RefusesFilesThatCannotBeRead) {
                  [&] { open("/nowhere/at/all"); });
     expect_error(ErrorKind::bad_input, {testing::TempDir(), "is not a regular file"},
                  [&] { open(testing::TempDir()); });
+    const std::string pipe = testing::TempDir() + "token_stream_pipe";
+    ::unlink(pipe.c_str());
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    expect_error(ErrorKind::bad_input, {pipe, "is not a regular file"}, [&] { open(pipe); });
+    ::unlink(pipe.c_str());
     const TemporaryFile empty("");
     expect_error(ErrorKind::bad_input, {empty.path(), "is empty"}, [&] { open(empty.path()); });
   }

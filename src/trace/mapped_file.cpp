@@ -13,7 +13,8 @@
 namespace shardproof {
 
 MappedFile::MappedFile(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without blocking: a pipe in place of a file is refused, not waited for.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) throw file_error(path, "open", errno);
   struct stat status {};
   int code = ::fstat(fd, &status) == 0 ? 0 : errno;

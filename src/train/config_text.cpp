@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -182,6 +183,10 @@ Config load_config(const std::string& path, Origins* origins) {
   const bool toml = path.ends_with(".toml");
   if (!toml && !path.ends_with(".json")) {
     throw Error(ErrorKind::bad_input, path, "expected a name ending in .toml or .json");
+  }
+  if (std::error_code code;
+      std::filesystem::exists(path, code) && !std::filesystem::is_regular_file(path, code)) {
+    throw Error(ErrorKind::bad_input, path, "is not a regular file; expected a config file");
   }
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;

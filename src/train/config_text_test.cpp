@@ -1,5 +1,6 @@
 // ctest: unit
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
@@ -144,8 +145,11 @@ TEST(ConfigText, LoadsByTheEndingOfTheName) {
   expect_error(ErrorKind::bad_input, {"absent.toml", "cannot be read"},
                [&] { load_config((folder / "absent.toml").string()); });
   std::filesystem::create_directory(folder / "folder.toml");
-  expect_error(ErrorKind::bad_input, {"folder.toml", "cannot be read"},
+  expect_error(ErrorKind::bad_input, {"folder.toml", "is not a regular file"},
                [&] { load_config((folder / "folder.toml").string()); });
+  const std::string pipe = folder / "pipe.toml";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  expect_error(ErrorKind::bad_input, {pipe, "is not a regular file"}, [&] { load_config(pipe); });
   std::ofstream(folder / "empty.toml").close();
   EXPECT_EQ(load_config((folder / "empty.toml").string()), Config{});
   std::filesystem::remove_all(folder);
