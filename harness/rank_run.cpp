@@ -14,7 +14,7 @@
 #include "mesh/layout.h"
 #include "mesh/mesh.h"
 #include "parallel/agreement.h"
-#include "parallel/data_parallel.h"
+#include "parallel/make_plan.h"
 #include "train/memory_ledger.h"
 #include "train/sections.h"
 
@@ -46,12 +46,24 @@ TraceOptions trace_options(const RunRequest& request) {
   return options;
 }
 
-std::string parameters_digest(Plan& plan) {
+// Of the parameters that this rank holds, or of those alone that are not cut into pieces.
+std::string parameters_digest(Plan& plan, bool whole_only) {
   Sha256 hash;
   for (const StateShard& shard : plan.shards("param", true)) {
+    const PieceSpec& piece = plan.table().pieces()[static_cast<std::size_t>(shard.piece_index)];
+    if (whole_only && piece.pieces > 1) continue;
     hash.update(shard.data, static_cast<std::size_t>(shard.range.size()) * sizeof(float));
   }
   return hash.finish().hex();
+}
+
+// Ranks along dp and cp hold the same parameters, ranks along tp those that are not cut.
+void agree_on_parameters(Mesh& mesh, Plan& plan) {
+  const std::vector<Fact> all{{"parameters", parameters_digest(plan, false)}};
+  agree_on(mesh.axis(Axis::data), all);
+  agree_on(mesh.axis(Axis::context), all);
+  agree_on(mesh.axis(Axis::tensor),
+           {{"parameters that are not cut", parameters_digest(plan, true)}});
 }
 
 // What a rank's program, config and data are, before anything is built on them.
@@ -99,8 +111,8 @@ class RankRun {
     agree_on(*comm_, facts_before(request_, *dataset_, comm_->size()));
     Mesh mesh(*comm_, parse_layout(config_.run.layout));
     const auto plan =
-        make_data_parallel(mesh, {shape_of(config_), config_.micro_batches(), mesh.layout().zero,
-                                  static_cast<std::uint64_t>(config_.training.seed)});
+        make_plan(mesh, {shape_of(config_), config_.micro_batches(), mesh.layout().zero,
+                         static_cast<std::uint64_t>(config_.training.seed)});
     Loader loader(dataset_, loader_of(config_), plan->micro_batches());
     const auto storage = open_storage();
     const auto checkpointer = storage ? make_checkpointer(*storage, *comm_) : nullptr;
@@ -108,8 +120,8 @@ class RankRun {
                      checkpointer.get(), ledger, peak_flops(), request_.stop});
     trace_.run(run_facts(mesh));
     if (request_.resume) trainer.resume(*request_.resume);
-    agree_on(*comm_, {{"parameters", parameters_digest(*plan)},
-                      {"next step", std::to_string(trainer.next_step())}});
+    agree_on(*comm_, {{"next step", std::to_string(trainer.next_step())}});
+    agree_on_parameters(mesh, *plan);
     trainer.trace_start();
     trace_calls(trainer.next_step() - 1, "start");
     steps(trainer);

@@ -1,5 +1,6 @@
 // optimizer bytes: what ZeRO promises, counted from live buffers: masters and two moments are 12
-// bytes a parameter, shared by R ranks.
+// bytes a parameter, shared by R ranks. P is what one rank of a tensor and pipeline coordinate has
+// to do with: its pieces, and parameters that are not cut.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -14,22 +15,30 @@ namespace {
 
 constexpr std::int64_t state_bytes = 12;  // an fp32 master and two fp32 moments
 
-std::int64_t parameters(const Trace& trace) {
+// P of every model coordinate: the elements of the distinct pieces its ranks trace.
+std::map<std::string, std::int64_t> parameters(const Trace& trace) {
   const std::vector<std::int64_t> steps = tensor_steps(trace, "param");
-  std::map<std::string, std::int64_t> sizes;
-  if (!steps.empty()) {
-    for (const RankTrace& rank : trace.ranks) {
-      for (const TensorRecord& record : rank.tensors) {
-        if (record.what != "param" || record.step != steps.front()) continue;
-        sizes[record.place.name] = element_count(record.place.global_shape);
-      }
-    }
-    for (const auto& [name, entries] : bytes_at(trace, steps.front(), "param")) {
-      sizes[name] = element_count(entries.front().entry.place.global_shape);
+  std::map<std::string, std::int64_t> out;
+  if (steps.empty()) return out;
+  std::map<int, std::string> coordinates;  // by rank
+  std::map<std::string, std::map<std::pair<std::string, int>, std::int64_t>> sizes;
+  for (const RankTrace& rank : trace.ranks) {
+    coordinates[rank.rank] = model_coordinates(rank);
+    for (const TensorRecord& record : rank.tensors) {
+      if (record.what != "param" || record.step != steps.front()) continue;
+      sizes[coordinates[rank.rank]][{record.place.name, record.place.piece}] =
+          element_count(record.place.box.shape);
     }
   }
-  std::int64_t out = 0;
-  for (const auto& [name, size] : sizes) out += size;
+  for (const auto& [name, entries] : bytes_at(trace, steps.front(), "param")) {
+    for (const HeldBytes& held : entries) {
+      sizes[coordinates[held.rank]][{name, held.entry.place.piece}] =
+          element_count(held.entry.place.box.shape);
+    }
+  }
+  for (const auto& [at, pieces] : sizes) {
+    for (const auto& [piece, size] : pieces) out[at] += size;
+  }
   return out;
 }
 
@@ -55,12 +64,18 @@ OptimizerBytes optimizer_bytes(const RankTrace& rank) {
   return out;
 }
 
+// The ranks of one model coordinate.
+struct Sharers {
+  std::int64_t ranks = 0;
+  std::int64_t held = 0;
+};
+
 // How many ranks share one optimizer state, as the run claims; 0 when it does not say.
 std::int64_t claimed_sharers(const Trace& trace) {
   const Json& run = trace.ranks.front().run;
   if (!run.is_object() || !run.contains("layout") || !run["layout"].is_string()) return 0;
   const Layout layout = parse_layout(run["layout"].get<std::string>());
-  return layout.zero >= 1 ? layout.dp * layout.ep : 1;
+  return layout.zero >= 1 ? std::int64_t{layout.dp} * layout.cp * layout.ep : 1;
 }
 
 }  // namespace
@@ -71,39 +86,54 @@ Verdict check_optimizer_bytes(const Trace& trace) {
                    "every rank holds 12 P / R optimizer bytes, up to less than one block of "
                    "1,024 elements, and the R ranks together hold 12 P exactly");
   if (trace.ranks.empty()) return undecided(verdict, "no rank wrote a trace");
-  const std::int64_t count = parameters(trace), sharers = claimed_sharers(trace);
-  if (count == 0) return undecided(verdict, "no parameter was traced");
+  const std::map<std::string, std::int64_t> counts = parameters(trace);
+  const std::int64_t sharers = claimed_sharers(trace);
+  if (counts.empty()) return undecided(verdict, "no parameter was traced");
   if (sharers == 0) return undecided(verdict, "the run does not say its layout");
-  if (trace.world() % sharers != 0 || static_cast<int>(trace.ranks.size()) != trace.world()) {
-    return fails(verdict, fmt::format("{} rank traces of a world of {} cannot share a state by {}",
-                                      trace.ranks.size(), trace.world(), sharers));
+  if (static_cast<int>(trace.ranks.size()) != trace.world()) {
+    return fails(verdict,
+                 fmt::format("{} rank traces of a world of {}", trace.ranks.size(), trace.world()));
   }
-  const std::int64_t total = state_bytes * count;
-  std::int64_t sum = 0;
+  std::map<std::string, Sharers> groups;
   for (const RankTrace& rank : trace.ranks) {
+    const std::string at = model_coordinates(rank);
+    const auto count = counts.find(at);
+    if (count == counts.end()) {
+      return undecided(verdict, fmt::format("rank {} traced no parameter", rank.rank));
+    }
     const OptimizerBytes held = optimizer_bytes(rank);
     if (!held.any) return undecided(verdict, fmt::format("rank {} traced no memory", rank.rank));
     if (held.least != held.most) {
       return fails(verdict, fmt::format("rank {}: optimizer bytes change from {} to {}", rank.rank,
                                         held.least, held.most));
     }
-    sum += held.least;
+    ++groups[at].ranks;
+    groups[at].held += held.least;
+    const std::int64_t total = state_bytes * count->second;
     const std::int64_t above = held.least * sharers - total;  // R x (held - 12 P / R), in integers
     if (std::abs(above) < state_bytes * block_elements * sharers) continue;
     return fails(verdict,
                  fmt::format("rank {} holds {} optimizer bytes where 12 P / R is {} (P = {}, "
                              "R = {})",
-                             rank.rank, held.least, total / sharers, count, sharers));
+                             rank.rank, held.least, total / sharers, count->second, sharers));
   }
-  const std::int64_t expected = total * (trace.world() / sharers);
-  if (sum != expected) {
-    return fails(verdict, fmt::format("the ranks together hold {} optimizer bytes, not {} (P = {}, "
-                                      "R = {})",
-                                      sum, expected, count, sharers));
+  for (const auto& [at, group] : groups) {
+    if (group.ranks % sharers != 0) {
+      return fails(verdict, fmt::format("{} ranks that hold the same pieces cannot share a state "
+                                        "by {}",
+                                        group.ranks, sharers));
+    }
+    const std::int64_t count = counts.at(at), total = state_bytes * count;
+    const std::int64_t expected = total * (group.ranks / sharers);
+    if (group.held != expected) {
+      return fails(verdict, fmt::format("the ranks together hold {} optimizer bytes, not {} (P = "
+                                        "{}, R = {})",
+                                        group.held, expected, count, sharers));
+    }
+    verdict.notes.push_back(
+        fmt::format("P = {}, R = {}: 12 P / R = {:.1f} bytes a rank, {} in all", count, sharers,
+                    static_cast<double>(total) / static_cast<double>(sharers), group.held));
   }
-  verdict.notes.push_back(
-      fmt::format("P = {}, R = {}: 12 P / R = {:.1f} bytes a rank, {} in all", count, sharers,
-                  static_cast<double>(total) / static_cast<double>(sharers), sum));
   return passes(verdict);
 }
 

@@ -1,4 +1,5 @@
 // replicas: data-parallel copies are the same bits on every rank after every step.
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -69,22 +70,31 @@ void refine(const Trace& trace, Difference& address, const DigestKey& key, int r
 }
 
 struct Copies {
-  std::size_t each = 0;       // how many ranks hold every block; 0: not yet known
+  // How many ranks hold every block of tensors that are cut into pieces (1) and of those that are
+  // not (0), which tensor ranks have in common; 0: not yet known.
+  std::size_t each[2] = {0, 0};
   std::int64_t compared = 0;  // digests compared with another rank's
   std::optional<Difference> first;
   std::string reason;
 };
 
 void compare_copies(const Trace& trace, std::int64_t step, Copies& copies) {
-  for (const auto& [key, held] : digests_at(trace, step, "param")) {
+  const DigestMap digests = digests_at(trace, step, "param");
+  std::set<std::string> cut_tensors;
+  for (const auto& [key, held] : digests) {
+    if (held.front().piece != 0) cut_tensors.insert(key.name);
+  }
+  for (const auto& [key, held] : digests) {
     Difference address{step, "param", key.name, held.front().piece, -1, -1, "", ""};
-    if (copies.each == 0) copies.each = held.size();
-    if (held.size() != copies.each) {
-      address.left = fmt::format("{} copies", copies.each);
+    const bool cut = cut_tensors.contains(key.name);
+    std::size_t& each = copies.each[cut ? 1 : 0];
+    if (each == 0) each = held.size();
+    if (held.size() != each) {
+      address.left = fmt::format("{} copies", each);
       address.right = fmt::format("{} copies", held.size());
       copies.first = address;
       copies.reason = fmt::format("{} [{}:{}] is on {} ranks at step {}, other blocks are on {}",
-                                  key.name, key.lo, key.hi, held.size(), step, copies.each);
+                                  key.name, key.lo, key.hi, held.size(), step, each);
       return;
     }
     for (const HeldDigest& other : held) {
@@ -101,6 +111,12 @@ void compare_copies(const Trace& trace, std::int64_t step, Copies& copies) {
       return;
     }
   }
+}
+
+std::string copies_text(const Copies& copies) {
+  const auto [whole, cut] = copies.each;
+  if (whole == cut || whole == 0 || cut == 0) return std::to_string(std::max(whole, cut));
+  return fmt::format("{} (of tensors in pieces {})", whole, cut);
 }
 
 }  // namespace
@@ -137,7 +153,7 @@ Verdict check_replicas(const Trace& trace) {
     return undecided(verdict, "no parameter is on two ranks");
   }
   verdict.notes.push_back(fmt::format("{} block digests compared over {} steps, {} copies each",
-                                      copies.compared, digests.size(), copies.each));
+                                      copies.compared, digests.size(), copies_text(copies)));
   return passes(verdict);
 }
 

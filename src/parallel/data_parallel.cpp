@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <span>
 
 #include "base/check.h"
@@ -29,6 +30,15 @@ std::vector<std::size_t> as_counts(const std::vector<std::int64_t>& counts) {
   return {counts.begin(), counts.end()};
 }
 
+// Every rank runs all sequence pieces of its micro-batches.
+std::vector<LossOwner> loss_owners(const canonical::LeafOwners& owners, int sequence_pieces) {
+  std::vector<int> pieces(static_cast<std::size_t>(sequence_pieces));
+  std::iota(pieces.begin(), pieces.end(), 0);
+  std::vector<LossOwner> result;
+  for (const auto& owned : owners.owned) result.push_back({owned, pieces});
+  return result;
+}
+
 class DataParallel : public Plan {
  public:
   DataParallel(Mesh& mesh, const DataParallelOptions& options)
@@ -41,7 +51,8 @@ class DataParallel : public Plan {
         share_(table_.share(comm_.size(), comm_.rank())),
         owned_(options.zero == 0 ? ElementRange{0, table_.elements()} : share_),
         receive_bytes_(canonical::storage_bytes(owners_, shares_, comm_.rank(), Dtype::f32)),
-        scalars_(owners_, options.shape.sequence_pieces, comm_.rank()),
+        scalars_(options.micro_batches, options.shape.sequence_pieces,
+                 loss_owners(owners_, options.shape.sequence_pieces), comm_.rank()),
         tree_(table_, options.micro_batches, options.shape.sequence_pieces),
         parameters_(flat(table_.elements(), MemoryUse::parameters)),
         master_(flat(owned_.size(), MemoryUse::optimizer)),

@@ -3,19 +3,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "parallel/mesh_pieces.h"
+
 namespace shardproof {
 namespace {
 
-constexpr std::string_view supported = "supported: dpN with zero0 or zero1, such as dp4.zero1";
+constexpr std::string_view supported =
+    "supported: dpN, tpN with or without sp, cpN or cpN-zigzag, and zero0 or zero1, together such "
+    "as dp2.tp2.sp.cp2.zero1";
 
 std::string unsupported(const Layout& layout) {
   std::string_view part;
-  if (layout.tp > 1)
-    part = "tensor parallelism (tp)";
-  else if (layout.sequence_parallel)
-    part = "sequence parallelism (sp)";
-  else if (layout.cp > 1)
-    part = "context parallelism (cp)";
+  if (layout.cp > 1 && layout.context_kind == "ulysses")
+    part = "all-to-all context parallelism (cp-ulysses)";
   else if (layout.pp > 1)
     part = "pipeline parallelism (pp)";
   else if (layout.ep > 1)
@@ -29,20 +31,62 @@ std::string unsupported(const Layout& layout) {
   return fmt::format("layout {}: {} is not supported yet; {}", layout.print(), part, supported);
 }
 
+// What no rank may go without. Balanced bounds: any degree up to the number of pieces is legal.
+std::string too_few_pieces(const Layout& layout, const GptShape& shape) {
+  const std::string name = "layout " + layout.print();
+  if (layout.tp > shape.tensor_pieces) {
+    return fmt::format(
+        "{}: tp {} needs a tensor piece on every rank and there are {} "
+        "(numerics.tensor_pieces); expected tp 1 to {}",
+        name, layout.tp, shape.tensor_pieces, shape.tensor_pieces);
+  }
+  const int pieces = shape.sequence_pieces;
+  const bool zigzag = layout.cp > 1 && layout.context_kind == "zigzag";
+  const int runs = zigzag ? 2 * layout.cp : layout.cp;
+  if (runs > pieces) {
+    return fmt::format(
+        "{}: cp {}{} needs {} sequence piece{} on every rank and there are {} "
+        "(numerics.sequence_pieces); expected cp 1{}",
+        name, layout.cp, zigzag ? "-zigzag" : "", zigzag ? 2 : 1, zigzag ? "s" : "", pieces,
+        zigzag ? (pieces >= 4 ? fmt::format(" or cp2 to cp{}-zigzag", pieces / 2)
+                              : fmt::format(" to {} without zigzag", pieces))
+               : fmt::format(" to {}", pieces));
+  }
+  if (!layout.sequence_parallel) return "";
+  std::size_t least = static_cast<std::size_t>(pieces);
+  for (const auto& owned : sequence_owners(layout, pieces).owned) {
+    least = std::min(least, owned.size());
+  }
+  if (static_cast<std::size_t>(layout.tp) > least) {
+    return fmt::format(
+        "{}: sp deals the sequence pieces of a cp rank to its {} tp ranks and the "
+        "smallest share is {} of {} (numerics.sequence_pieces); expected {}",
+        name, layout.tp, least, pieces,
+        least > 1 ? fmt::format("tp 2 to {} with sp, or no sp", least) : "no sp");
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string problem(const Layout& layout, const GptShape& shape, int micro_batches, int ranks) {
   if (std::string text = problem(shape); !text.empty()) return text;
   if (std::string text = unsupported(layout); !text.empty()) return text;
+  if (std::string text = too_few_pieces(layout, shape); !text.empty()) return text;
   if (micro_batches < 1) {
     return fmt::format("{} micro-batches a step; expected at least 1", micro_batches);
   }
   // More data ranks than micro-batches is legal: a rank without gradients still takes part.
-  if (ranks != 0 && ranks != layout.world()) {
-    return fmt::format("layout {} needs {} ranks and there are {}; expected dp{}", layout.print(),
-                       layout.world(), ranks, ranks);
-  }
-  return "";
+  if (ranks == 0 || ranks == layout.world()) return "";
+  Layout nearest = layout;
+  const int others = layout.world() / layout.dp;
+  nearest.dp = std::max(1, ranks / others);
+  const std::string expected =
+      nearest.world() == ranks
+          ? nearest.print()
+          : fmt::format("{} ranks, or {} on {}", layout.world(), nearest.print(), nearest.world());
+  return fmt::format("layout {} needs {} ranks and there are {}; expected {}", layout.print(),
+                     layout.world(), ranks, expected);
 }
 
 }  // namespace shardproof

@@ -25,26 +25,59 @@ TEST(Legality, WhatIsNotSupportedYetIsNamed) {
     const char* name;
   };
   const Case cases[] = {
-      {"tp2", "tensor parallelism (tp)"},
-      {"cp2", "context parallelism (cp)"},
-      {"dp2.pp2", "pipeline parallelism (pp)"},
-      {"ep2", "expert parallelism (ep)"},
-      {"dp2.zero2", "ZeRO stage 2"},
-      {"dp2.fsdp", "ZeRO stage 3 (fsdp)"},
-      {"dp4.zero1-shard2", "-shardF"},
+      {"cp2-ulysses", "cp-ulysses"},       {"dp2.pp2", "pipeline parallelism (pp)"},
+      {"ep2", "expert parallelism (ep)"},  {"dp2.zero2", "ZeRO stage 2"},
+      {"dp2.fsdp", "ZeRO stage 3 (fsdp)"}, {"dp4.zero1-shard2", "-shardF"},
   };
   for (const Case& each : cases) {
     const std::string text = problem(parse_layout(each.layout), GptShape{}, 4);
     EXPECT_TRUE(holds(text, each.name)) << text;
     EXPECT_TRUE(holds(text, parse_layout(each.layout).print())) << text;
-    EXPECT_TRUE(holds(text, "is not supported yet; supported: dpN with zero0 or zero1")) << text;
+    EXPECT_TRUE(holds(text, "is not supported yet; supported: dpN, tpN")) << text;
   }
 }
 
+TEST(Legality, TensorAndContextRanksNeedPieces) {
+  GptShape shape;
+  shape.tensor_pieces = 4;
+  shape.sequence_pieces = 4;
+  for (const char* text :
+       {"tp2", "tp3", "tp4", "tp2.sp", "tp4.sp", "cp2", "cp3", "cp4", "cp2-zigzag",
+        "dp2.tp2.sp.cp2.zero1", "tp2.sp.cp2-zigzag", "dp5.tp3.cp3.zero1"}) {
+    EXPECT_EQ(problem(parse_layout(text), shape, 4), "") << text;
+  }
+  const struct {
+    const char* layout;
+    const char* rule;
+    const char* nearest;
+  } cases[] = {
+      {"tp5", "tp 5 needs a tensor piece on every rank and there are 4", "expected tp 1 to 4"},
+      {"cp5", "cp 5 needs 1 sequence piece on every rank and there are 4", "expected cp 1 to 4"},
+      {"cp3-zigzag", "cp 3-zigzag needs 2 sequence pieces on every rank and there are 4",
+       "expected cp 1 or cp2 to cp2-zigzag"},
+      {"tp4.sp.cp2", "its 4 tp ranks and the smallest share is 2 of 4",
+       "expected tp 2 to 2 with sp, or no sp"},
+      {"tp2.sp.cp4", "the smallest share is 1 of 4", "expected no sp"},
+  };
+  for (const auto& each : cases) {
+    const std::string text = problem(parse_layout(each.layout), shape, 4);
+    EXPECT_TRUE(holds(text, each.rule)) << text;
+    EXPECT_TRUE(holds(text, each.nearest)) << text;
+    EXPECT_TRUE(holds(text, std::string("layout ") + each.layout)) << text;
+  }
+  shape.sequence_pieces = 2;
+  EXPECT_TRUE(
+      holds(problem(parse_layout("cp2-zigzag"), shape, 4), "expected cp 1 to 2 without zigzag"));
+}
+
 TEST(Legality, WorldSizeMustFit) {
+  EXPECT_EQ(problem(parse_layout("dp2.tp2"), GptShape{}, 4, 6),
+            "layout dp2.tp2 needs 4 ranks and there are 6; expected dp3.tp2");
+  EXPECT_EQ(problem(parse_layout("dp2.tp2"), GptShape{}, 4, 7),
+            "layout dp2.tp2 needs 4 ranks and there are 7; expected 4 ranks, or dp3.tp2 on 6");
   EXPECT_EQ(problem(parse_layout("dp4.zero1"), GptShape{}, 4, 4), "");
   EXPECT_EQ(problem(parse_layout("dp4.zero1"), GptShape{}, 4, 3),
-            "layout dp4.zero1 needs 4 ranks and there are 3; expected dp3");
+            "layout dp4.zero1 needs 4 ranks and there are 3; expected dp3.zero1");
 }
 
 TEST(Legality, TheModelAndTheBatchMustBeThere) {

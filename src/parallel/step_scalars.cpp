@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "base/check.h"
 
@@ -22,16 +23,20 @@ double add(double left, double right) {
 
 }  // namespace
 
-StepScalars::StepScalars(const canonical::LeafOwners& owners, int sequence_pieces, int rank)
-    : owners_(owners),
+StepScalars::StepScalars(int micro_batches, int sequence_pieces, std::vector<LossOwner> owners,
+                         int rank)
+    : micro_batches_(micro_batches),
       sequence_pieces_(sequence_pieces),
-      micro_batches_(owners.owned[static_cast<std::size_t>(rank)]) {
-  std::size_t total = 0;
-  for (const auto& owned : owners.owned) {
-    counts_.push_back(losses_at + owned.size() * static_cast<std::size_t>(sequence_pieces));
+      owners_(std::move(owners)),
+      rank_(static_cast<std::size_t>(rank)) {
+  std::size_t total = 0, leaves = 0;
+  for (const LossOwner& owner : owners_) {
+    leaves += owner.micro_batches.size() * owner.sequence_pieces.size();
+    counts_.push_back(losses_at + owner.micro_batches.size() * owner.sequence_pieces.size());
     total += counts_.back();
   }
-  mine_.resize(counts_[static_cast<std::size_t>(rank)]);
+  SP_CHECK_EQ(leaves, static_cast<std::size_t>(micro_batches) * sequence_pieces);
+  mine_.resize(counts_[rank_]);
   all_.resize(total);
 }
 
@@ -40,11 +45,12 @@ void StepScalars::pack(const StepShare& mine, const ExactSum& squares) {
   mine_[stop_at] = mine.stop ? 1 : 0;
   mine_[memory_at] = mine.memory_bytes;
   SP_CHECK_EQ(mine.losses.size(), mine_.size() - losses_at);
+  const LossOwner& owner = owners_[rank_];
+  const std::size_t pieces = owner.sequence_pieces.size();
   for (std::size_t i = 0; i < mine.losses.size(); ++i) {
     const LossLeaf& leaf = mine.losses[i];
-    const auto pieces = static_cast<std::size_t>(sequence_pieces_);
-    SP_CHECK_EQ(leaf.micro_batch, micro_batches_[i / pieces]);
-    SP_CHECK_EQ(leaf.sequence_piece, static_cast<int>(i % pieces));
+    SP_CHECK_EQ(leaf.micro_batch, owner.micro_batches[i / pieces]);
+    SP_CHECK_EQ(leaf.sequence_piece, owner.sequence_pieces[i % pieces]);
     mine_[losses_at + i] = std::bit_cast<std::int64_t>(leaf.sum);
   }
 }
@@ -73,20 +79,22 @@ StepTotals StepScalars::exchange(Communicator& comm, const StepShare& mine,
 
 // tree(S) inside every micro-batch, tree(M) over them.
 double StepScalars::sum_losses() const {
-  std::map<Node, double> micro_batches;
+  std::map<int, std::map<Node, double>> leaves;  // by micro-batch
   const std::int64_t* part = all_.data();
   for (std::size_t rank = 0; rank < counts_.size(); ++rank) {
     const std::int64_t* loss = part + losses_at;
-    for (const int m : owners_.owned[rank]) {
-      std::map<Node, double> leaves;
-      for (int s = 0; s < sequence_pieces_; ++s) {
-        leaves.emplace(Node{s, s + 1}, std::bit_cast<double>(*loss++));
+    for (const int m : owners_[rank].micro_batches) {
+      for (const int s : owners_[rank].sequence_pieces) {
+        leaves[m].emplace(Node{s, s + 1}, std::bit_cast<double>(*loss++));
       }
-      micro_batches.emplace(Node{m, m + 1}, *tree_sum(leaves, 0, sequence_pieces_, add));
     }
     part += counts_[rank];
   }
-  return *tree_sum(micro_batches, 0, owners_.leaves, add);
+  std::map<Node, double> sums;
+  for (const auto& [m, of_batch] : leaves) {
+    sums.emplace(Node{m, m + 1}, *tree_sum(of_batch, 0, sequence_pieces_, add));
+  }
+  return *tree_sum(sums, 0, micro_batches_, add);
 }
 
 std::int64_t StepScalars::live_bytes() const {

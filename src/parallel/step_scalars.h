@@ -8,14 +8,23 @@
 #include <vector>
 
 #include "base/exact_sum.h"
-#include "comm/canonical.h"
+#include "base/tree.h"
+#include "comm/communicator.h"
 #include "parallel/plan.h"
 
 namespace shardproof {
 
+// The loss leaves that a rank brings: every sequence piece of every micro-batch listed, both
+// ascending. Ranks that compute the same leaf again (a tensor group) bring none of their own.
+struct LossOwner {
+  std::vector<int> micro_batches;
+  std::vector<int> sequence_pieces;
+};
+
 class StepScalars {
  public:
-  StepScalars(const canonical::LeafOwners& owners, int sequence_pieces, int rank);
+  // `owners`: of every rank of the group; each leaf belongs to exactly one of them.
+  StepScalars(int micro_batches, int sequence_pieces, std::vector<LossOwner> owners, int rank);
 
   // Collective. `mine.losses` holds one leaf per owned (micro-batch, sequence piece) (SP_CHECK).
   StepTotals exchange(Communicator& comm, const StepShare& mine, const ExactSum& squares);
@@ -26,10 +35,11 @@ class StepScalars {
   void pack(const StepShare& mine, const ExactSum& squares);
   double sum_losses() const;
 
-  const canonical::LeafOwners& owners_;
+  const int micro_batches_;
   const int sequence_pieces_;
-  const std::vector<int>& micro_batches_;  // this rank's
-  std::vector<std::size_t> counts_;        // of every rank
+  const std::vector<LossOwner> owners_;
+  const std::size_t rank_;
+  std::vector<std::size_t> counts_;  // of every rank
   std::vector<std::int64_t> mine_;
   std::vector<std::int64_t> all_;
 };

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 
+#include "comm/canonical.h"
 #include "parallel/thread_ranks.h"
 
 namespace shardproof {
@@ -15,6 +16,23 @@ namespace {
 
 double add(double left, double right) {
   return left + right;
+}
+
+// The micro-batches over the ranks (`kind` 0), the sequence pieces (1), or everything on the last
+// rank (2), as where others only repeat its work.
+std::vector<LossOwner> owners_of(int micro_batches, int pieces, int ranks, int kind) {
+  const auto all = [](int n) { return canonical::LeafOwners::contiguous(n, 1).owned[0]; };
+  std::vector<LossOwner> owners(static_cast<std::size_t>(ranks));
+  for (std::size_t r = 0; r < owners.size(); ++r) {
+    if (kind == 0) {
+      owners[r] = {canonical::LeafOwners::contiguous(micro_batches, ranks).owned[r], all(pieces)};
+    } else if (kind == 1) {
+      owners[r] = {all(micro_batches), canonical::LeafOwners::contiguous(pieces, ranks).owned[r]};
+    } else if (r + 1 == owners.size()) {
+      owners[r] = {all(micro_batches), all(pieces)};
+    }
+  }
+  return owners;
 }
 
 RC_GTEST_PROP(StepScalars, AreTheTreeAndTheExactSumOnEveryRank, ()) {
@@ -40,13 +58,13 @@ RC_GTEST_PROP(StepScalars, AreTheTreeAndTheExactSumOnEveryRank, ()) {
   for (const double square : squares) all.add(square);
 
   std::vector<StepTotals> totals(static_cast<std::size_t>(ranks));
-  const auto owners = canonical::LeafOwners::contiguous(micro_batches, ranks);
+  const auto owners = owners_of(micro_batches, pieces, ranks, *rc::gen::inRange(0, 3));
   on_thread_ranks(ranks, [&](Communicator& comm) {
     const auto rank = static_cast<std::size_t>(comm.rank());
-    StepScalars scalars(owners, pieces, comm.rank());
+    StepScalars scalars(micro_batches, pieces, owners, comm.rank());
     std::vector<LossLeaf> mine;
-    for (const int m : owners.owned[rank]) {
-      for (int s = 0; s < pieces; ++s) mine.push_back({m, s, loss(m, s), 1});
+    for (const int m : owners[rank].micro_batches) {
+      for (const int s : owners[rank].sequence_pieces) mine.push_back({m, s, loss(m, s), 1});
     }
     ExactSum square;
     square.add(squares[rank]);
@@ -65,10 +83,9 @@ RC_GTEST_PROP(StepScalars, AreTheTreeAndTheExactSumOnEveryRank, ()) {
 
 TEST(StepScalarsDeathTest, RefusesLeavesThatAreNotItsOwn) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto owners = canonical::LeafOwners::contiguous(2, 1);
   ThreadWorld world(1);
   const auto comm = world.communicator(0);
-  StepScalars scalars(owners, 1, 0);
+  StepScalars scalars(2, 1, {{{0, 1}, {0}}}, 0);
   const std::vector<LossLeaf> missing{{0, 0, 1.0, 1}};
   EXPECT_DEATH(scalars.exchange(*comm, {missing, 0, false}, {}), "1 vs 2");
   const std::vector<LossLeaf> swapped{{1, 0, 1.0, 1}, {0, 0, 1.0, 1}};

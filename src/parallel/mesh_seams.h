@@ -1,0 +1,57 @@
+// mesh_seams: the seams of a rank of a dp x tp (+sp) x cp mesh: values of other tensor pieces come
+// over the tp axis, keys and values of other sequence pieces over the cp axis. Sums are canonical
+// (comm/canonical.h): this rank adds the maximal subtrees of its own pieces, the owners of the
+// result add those of all ranks, so every value has the bits of a lone rank.
+// Keys and values go straight to the ranks whose queries may look at them (one all-to-all;
+// causality spares the rest), gradients of keys and values straight back to their owner, which adds
+// them in tree(S). All floating-point traffic is fp32. Errors: Error of the communicators,
+// unchanged. Thread rule: one rank's thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "comm/canonical.h"
+#include "mesh/mesh.h"
+#include "model/seams.h"
+
+namespace shardproof {
+
+class MeshSeams : public LoneSeams {
+ public:
+  // `parameters` by global piece index; pieces of other tensor ranks may be undefined.
+  MeshSeams(Mesh& mesh, const GptShape& shape, std::vector<at::Tensor> parameters, Sink sink,
+            std::uint64_t seed);
+
+  const OwnedPieces& owned() const override { return owned_; }
+  std::vector<at::Tensor> tensor_sum(Parts parts, const Site& site) override;
+  std::vector<at::Tensor> sequence_gather(std::vector<at::Tensor> residual,
+                                          const Site& site) override;
+  std::vector<at::Tensor> loss_sum(Parts parts, const Site& site) override;
+  std::vector<at::Tensor> loss_max(Parts parts, const Site& site) override;
+  std::vector<KeyValue> exchange_keys(std::span<const KeyValue> mine, int tensor_piece,
+                                      const Site& site) override;
+  std::vector<KeyValue> return_key_gradients(std::span<const std::vector<KeyValue>> partial,
+                                             int tensor_piece, const Site& site) override;
+
+ private:
+  struct Subtrees;
+  Subtrees add_own(const Parts& parts) const;
+  // All-to-all over cp of keys and values in the order of the ranks; counts are of pairs.
+  at::Tensor trade(const std::vector<KeyValue>& pairs, const std::vector<std::size_t>& sends,
+                   const std::vector<std::size_t>& receives);
+  KeyValue add_partials(std::span<const std::vector<KeyValue>> partial, Node queries, int j) const;
+  std::vector<std::size_t> residual_counts(std::size_t piece_elements) const;
+
+  Communicator& tensor_;
+  Communicator& context_;
+  const canonical::LeafOwners tensor_owners_;
+  const canonical::LeafOwners context_owners_;
+  const std::vector<std::vector<Node>> context_nodes_;  // of tree(S), by context rank
+  const std::vector<std::vector<int>> residual_;        // by tensor rank
+  const int sequence_pieces_;
+  const bool sequence_parallel_;
+  OwnedPieces owned_;
+};
+
+}  // namespace shardproof
