@@ -41,15 +41,17 @@ Config dense_case(const std::string& layout, const std::string& backend) {
 }
 
 // By the command, so that all legs run the same program.
-Trace run_traced(const Config& config, const Folder& folder,
-                 const std::vector<std::string>& more = {}) {
-  std::ofstream(folder.at("case.toml")) << to_toml(config);
-  std::vector<std::string> command = {SHARDPROOF_COMMAND, "train", folder.at("case.toml"),
-                                      "--trace", folder.at("trace")};
-  command.insert(command.end(), more.begin(), more.end());
-  const ChildResult child = run_child(command, std::chrono::seconds(60));
+Trace run_traced(std::vector<std::string> arguments, const Folder& folder) {
+  arguments.insert(arguments.begin(), SHARDPROOF_COMMAND);
+  arguments.insert(arguments.end(), {"--trace", folder.at("trace")});
+  const ChildResult child = run_child(arguments, std::chrono::seconds(60));
   EXPECT_EQ(child.exit_code, 0) << child.output;
   return read_trace(folder.at("trace"));
+}
+
+Trace run_traced(const Config& config, const Folder& folder) {
+  std::ofstream(folder.at("case.toml")) << to_toml(config);
+  return run_traced({"train", folder.at("case.toml")}, folder);
 }
 
 void expect_pass(const Verdict& verdict) {
@@ -156,9 +158,11 @@ TEST_F(DenseLayouts, AResumedRunEndsWithTheSameBits) {
     config.checkpoint.every = 2;
     const Trace uncut = run_traced(config, saved);
     expect_pass(check_layout(*reference_, uncut));
-    config.checkpoint.every = 0;
-    config.checkpoint.last = false;
-    expect_pass(check_resume(uncut, run_traced(config, resumed, {"--resume", "step-00000002"}), 2));
+    expect_pass(check_resume(
+        uncut,
+        run_traced(std::vector<std::string>{"resume", config.checkpoint.directory, "step-00000002"},
+                   resumed),
+        2));
   }
 }
 

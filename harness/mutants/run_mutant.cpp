@@ -2,12 +2,14 @@
 // and judges what came out: a mutant must be shown to be loaded, exit with 1 and fail the verdict
 // that its patch names; the same file unpatched must be loaded and leave everything green.
 //   run_mutant PATCH OBJECT SHARDPROOF mutant|control
+// A patch may name the run that shows it, after "Arguments: ", apart by spaces.
 // Exit 0 when it is as expected, else 1 with the reason.
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "base/error.h"
@@ -29,11 +31,16 @@ std::string read_file(const std::string& path) {
 }
 
 // "Key: value" lines before the diff.
-std::string header_value(const std::string& patch, const std::string& key) {
+std::optional<std::string> find_header(const std::string& patch, const std::string& key) {
   std::istringstream in(read_file(patch));
   for (std::string line; std::getline(in, line) && !line.starts_with("--- ");) {
     if (line.starts_with(key + ": ")) return line.substr(key.size() + 2);
   }
+  return std::nullopt;
+}
+
+std::string header_value(const std::string& patch, const std::string& key) {
+  if (auto value = find_header(patch, key)) return *value;
   throw Error(ErrorKind::bad_input, patch, "expected a line '" + key + ": ...' above the diff");
 }
 
@@ -84,9 +91,11 @@ int run(const std::string& patch, const std::string& object, const std::string& 
         bool mutant) {
   const TempFolder folder;
   const std::string proof = folder.file("loaded.txt"), out = folder.file("report");
-  const ChildResult child =
-      run_child({program, "accept", "--out", out}, std::chrono::duration_cast<Duration>(deadline),
-                {{"LD_PRELOAD", object}, {"SHARDPROOF_MUTANT_PROOF", proof}});
+  std::vector<std::string> command{program, "accept", "--out", out};
+  std::istringstream more(find_header(patch, "Arguments").value_or(""));
+  for (std::string argument; more >> argument;) command.push_back(argument);
+  const ChildResult child = run_child(command, std::chrono::duration_cast<Duration>(deadline),
+                                      {{"LD_PRELOAD", object}, {"SHARDPROOF_MUTANT_PROOF", proof}});
   if (child.timed_out) throw Error(ErrorKind::timeout, program, "did not end:\n" + child.output);
   require_loaded(proof, object, program);
   if (!std::filesystem::exists(out + "/report.json")) {

@@ -75,9 +75,10 @@ TEST(Config, DataMustFit) {
 TEST(Config, ModelAndLayoutMustFit) {
   expect_refusal({"model.heads=3"}, {"--set model.heads=3", "model:"});
   expect_refusal({"numerics.sequence_pieces=3"}, {"--set numerics.sequence_pieces=3"});
-  expect_refusal({"run.layout=dp2.tp2"},
-                 {"--set run.layout=dp2.tp2", "run.layout:", "tensor parallelism (tp)",
-                  "not supported yet", "dpN with zero0 or zero1"});
+  expect_refusal({"run.layout=dp2.pp2"},
+                 {"--set run.layout=dp2.pp2", "run.layout:", "pipeline parallelism (pp)",
+                  "not supported yet", "dpN, tpN"});
+  expect_refusal({"run.layout=tp3"}, {"--set run.layout=tp3", "expected tp 1 to 2"});
   expect_refusal({"run.layout=dp4.zero2"}, {"ZeRO stage 2 is not supported yet"});
   expect_refusal({"run.layout=dq4"}, {"--set run.layout=dq4", "part \"dq4\"", "expected"});
 }

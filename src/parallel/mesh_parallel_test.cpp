@@ -1,0 +1,180 @@
+// ctest: invariant timeout=120
+// The plan and its seams below the trainer: losses of one step with the model, the state that each
+// rank alone holds, the norm, what loading spreads. (Trajectories: harness/dense_layouts_test.cpp.)
+#include "parallel/mesh_parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "model/gpt_testing.h"
+#include "parallel/legality.h"
+#include "parallel/make_plan.h"
+#include "parallel/thread_ranks.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int micro_batches = 3;
+constexpr const char* layouts[] = {
+    "dp1", "tp3", "tp2.sp", "cp2-zigzag", "dp2.cp3.zero1", "dp2.tp2.sp.cp2.zero1", "tp3.cp2.zero1"};
+
+GptShape tiny() {
+  GptShape shape;
+  shape.layers = 1;
+  shape.width = 16;
+  shape.heads = 4;
+  shape.vocabulary = 250;  // pieces of almost a block
+  shape.sequence = 8;
+  shape.tensor_pieces = 4;
+  shape.sequence_pieces = 4;
+  shape.dropout = 0.1;
+  return shape;
+}
+
+template <typename Body>
+void with_plans(const std::string& text, const Body& body) {
+  const Layout layout = parse_layout(text);
+  ASSERT_EQ(problem(layout, tiny(), micro_batches), "");
+  on_thread_ranks(layout.world(), [&](Communicator& comm) {
+    at::set_num_threads(1);
+    Mesh mesh(comm, layout);
+    const auto plan = make_mesh_parallel(mesh, {tiny(), micro_batches, layout.zero, 7});
+    body(mesh, *plan);
+  });
+}
+
+StepTotals step(Plan& plan) {
+  plan.begin_step(0);
+  Gpt model(tiny(), plan.table(), plan.seams());
+  std::vector<LossLeaf> losses;
+  for (const int m : plan.micro_batches()) {
+    const MicroBatch batch = testing::random_batch(tiny(), m, 2, 5, 4);
+    const auto leaves = model.forward(batch);
+    losses.insert(losses.end(), leaves.begin(), leaves.end());
+    model.backward(m, 0.125);
+    plan.end_micro_batch(m);
+  }
+  const StepTotals totals = plan.reduce({losses, 100, false});
+  plan.update({}, {1e-2, 0.5, 0}, {"*.bias"});
+  plan.gather_parameters();
+  return totals;
+}
+
+// Every element that `shards` shows, by kind and place.
+using State = std::map<std::pair<std::string, std::int64_t>, std::uint32_t>;
+
+void collect(Plan& plan, State& state) {
+  for (const char* kind : {"param", "grad", "master", "exp_avg", "exp_avg_sq"}) {
+    for (const StateShard& shard : plan.shards(kind, false)) {
+      EXPECT_EQ(shard.range.lo % block_elements, 0);
+      const std::int64_t first = plan.table().range(shard.piece_index).lo + shard.range.lo;
+      for (std::int64_t i = 0; i < shard.range.size(); ++i) {
+        const auto bits = std::bit_cast<std::uint32_t>(static_cast<float*>(shard.data)[i]);
+        const bool fresh = state.emplace(std::pair(kind, first + i), bits).second;
+        ASSERT_TRUE(fresh) << kind << " element " << first + i << " on two ranks";
+      }
+    }
+  }
+}
+
+struct Outcome {
+  State state;
+  std::uint64_t loss = 0, norm = 0;
+  bool operator==(const Outcome&) const = default;
+};
+
+Outcome play(const std::string& layout) {
+  Outcome outcome;
+  std::mutex mutex;
+  with_plans(layout, [&](Mesh& mesh, Plan& plan) {
+    const StepTotals totals = step(plan);
+    EXPECT_EQ(totals.memory_max, 100);
+    const std::lock_guard lock(mutex);
+    collect(plan, outcome.state);
+    const auto loss = std::bit_cast<std::uint64_t>(totals.loss_sum);
+    const auto norm = std::bit_cast<std::uint64_t>(totals.grad_norm);
+    if (outcome.loss == 0) outcome.loss = loss, outcome.norm = norm;
+    EXPECT_EQ(outcome.loss, loss) << "world rank " << mesh.world().rank();
+    EXPECT_EQ(outcome.norm, norm) << "world rank " << mesh.world().rank();
+  });
+  return outcome;
+}
+
+TEST(MeshParallel, EachElementIsOnOneRankWithTheBitsOfALoneRank) {
+  const Outcome reference = play("dp1");
+  EXPECT_EQ(static_cast<std::int64_t>(reference.state.size()),
+            5 * PieceTable(gpt_pieces(tiny())).elements());
+  for (const char* layout : layouts) EXPECT_TRUE(play(layout) == reference) << layout;
+}
+
+TEST(MeshParallel, OptimizerBytesAreTheExactShareWithinOneBlock) {
+  for (const char* text : layouts) {
+    SCOPED_TRACE(text);
+    std::mutex mutex;
+    std::map<int, std::int64_t> held, of_pieces;  // by tensor rank
+    with_plans(text, [&](Mesh& mesh, Plan& plan) {
+      const PlanBytes bytes = plan.bytes();
+      EXPECT_LT(std::abs(bytes.optimizer - bytes.optimizer_exact), 12 * block_elements);
+      std::int64_t elements = 0;
+      for (const StateShard& shard : plan.shards("param", true)) elements += shard.range.size();
+      EXPECT_EQ(bytes.parameters, 4 * elements);
+      const std::lock_guard lock(mutex);
+      held[mesh.at().tp] += bytes.optimizer;
+      of_pieces[mesh.at().tp] = 12 * elements;
+    });
+    const Layout layout = parse_layout(text);
+    for (const auto& [tp, bytes] : held) {
+      EXPECT_EQ(bytes, of_pieces[tp] * (layout.zero == 0 ? layout.dp * layout.cp : 1));
+    }
+  }
+}
+
+// Each rank fills what is its alone; after loaded() every rank has everything it holds.
+TEST(MeshParallel, LoadedStateReachesEveryCopy) {
+  for (const char* text : layouts) {
+    SCOPED_TRACE(text);
+    with_plans(text, [&](Mesh&, Plan& plan) {
+      const auto value = [&](const StateShard& shard, std::int64_t i) {
+        return -static_cast<float>(plan.table().range(shard.piece_index).lo + shard.range.lo + i);
+      };
+      const char* kinds[] = {"param", "master", "exp_avg", "exp_avg_sq"};
+      for (const char* kind : kinds) {
+        for (const StateShard& shard : plan.shards(kind, true)) {
+          std::memset(shard.data, 0xff, static_cast<std::size_t>(shard.range.size()) * 4);
+        }
+        for (const StateShard& shard : plan.shards(kind, false)) {
+          for (std::int64_t i = 0; i < shard.range.size(); ++i) {
+            static_cast<float*>(shard.data)[i] = value(shard, i);
+          }
+        }
+      }
+      plan.loaded();
+      for (const char* kind : kinds) {
+        for (const StateShard& shard : plan.shards(kind, true)) {
+          for (std::int64_t i = 0; i < shard.range.size(); ++i) {
+            ASSERT_EQ(std::bit_cast<std::uint32_t>(static_cast<float*>(shard.data)[i]),
+                      std::bit_cast<std::uint32_t>(value(shard, i)))
+                << kind;
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST(MakePlanDeathTest, RefusesWhatIsNotLegal) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(on_thread_ranks(2,
+                               [&](Communicator& comm) {
+                                 Mesh mesh(comm, parse_layout("pp2"));
+                                 make_plan(mesh, {tiny(), micro_batches, 0, 7});
+                               }),
+               "pipeline parallelism");
+}
+
+}  // namespace
+}  // namespace shardproof
