@@ -125,6 +125,20 @@ TEST_F(Replicas, FailOnOneBitOfANorm) {
   EXPECT_EQ(verdict.difference->rank, 1);
 }
 
+TEST_F(Replicas, TensorRanksHaveOnlyWholeTensorsInCommon) {
+  FakeTrainer fake;
+  fake.world = 4;
+  fake.hide = [](int rank, std::int64_t, const std::string&, const PieceSpec& piece) {
+    return piece.pieces > 1 && piece.piece != rank % 2;
+  };
+  const Verdict verdict = check_replicas(write(fake));
+  EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
+  fake.hide = [](int rank, std::int64_t step, const std::string&, const PieceSpec& piece) {
+    return piece.pieces > 1 && (piece.piece != rank % 2 || (rank == 3 && step == 1));
+  };
+  EXPECT_EQ(check_replicas(write(fake)).outcome, Outcome::fail);
+}
+
 TEST_F(Replicas, FailWhenARankLeavesAParameterOut) {
   FakeTrainer fake;
   fake.hide = [](int rank, std::int64_t step, const std::string& what, const PieceSpec& piece) {

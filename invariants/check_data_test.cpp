@@ -113,6 +113,31 @@ TEST_F(OptimizerBytes, PassWhenNothingIsShared) {
   EXPECT_EQ(judge(fake).outcome, Outcome::pass);
 }
 
+// Two tensor ranks: each has half of the weight and the whole bias, and shares with nobody.
+FakeTrainer tensor_ranks(std::int64_t too_much) {
+  FakeTrainer fake;
+  fake.share_state = false;
+  fake.run = [](int rank, Json& facts) {
+    facts["coords"] = Json{{"dp", 0}, {"tp", rank}};
+    facts["layout"] = "tp2.zero1";
+  };
+  fake.hide = [](int rank, std::int64_t, const std::string&, const PieceSpec& piece) {
+    return piece.pieces > 1 && piece.piece != rank;
+  };
+  fake.memory = [=](int rank, std::int64_t, Json& event) {
+    event["bytes"]["optimizer"] = 12 * (1200 + 5 + (rank == 1 ? too_much : 0));
+  };
+  return fake;
+}
+
+TEST_F(OptimizerBytes, CountTheParametersOfTheOwnTensorRank) {
+  EXPECT_EQ(judge(tensor_ranks(0)).outcome, Outcome::pass);
+  const Verdict little = judge(tensor_ranks(1));
+  EXPECT_EQ(little.outcome, Outcome::fail);
+  EXPECT_NE(little.reason.find("P = 1205, R = 1"), std::string::npos) << little.reason;
+  EXPECT_EQ(judge(tensor_ranks(1200)).outcome, Outcome::fail);
+}
+
 TEST_F(OptimizerBytes, FailWhenARankHoldsWhatItDoesNotOwn) {
   FakeTrainer fake;
   fake.memory = [](int rank, std::int64_t, Json& event) {
