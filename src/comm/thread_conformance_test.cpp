@@ -1,4 +1,4 @@
-// ctest: comm timeout=120
+// ctest: comm timeout=400
 // The conformance bodies on threads, plain and inside the whole stack of decorators.
 #include <gtest/gtest.h>
 

@@ -2,6 +2,8 @@
 // the first failure (by time) when all have ended. (The harness has its rank pool.)
 #pragma once
 
+#include <ATen/Parallel.h>
+
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -19,6 +21,7 @@ void on_thread_ranks(int size, const Body& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
+      at::set_num_threads(1);  // as in a real run: a rank's kernels stay on its thread
       try {
         const auto comm = world.communicator(rank);
         body(*comm);
