@@ -54,6 +54,10 @@ function(shardproof_mpirun out n)
 endfunction()
 
 function(shardproof_set_test_properties name)
+  if(SHARDPROOF_SANITIZE)
+    # UCX, which comes with Open MPI, hooks madvise: that runs after a sanitizer let a thread go.
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT UCX_MEM_MMAP_HOOK_MODE=none)
+  endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${marker_timeout}
     PROCESSORS ${marker_processors} SKIP_RETURN_CODE 77
     LABELS "$<IF:$<BOOL:${marker_nightly}>,nightly,${marker_label}>")
