@@ -1,6 +1,8 @@
 // main: the command line. Reads the environment once, prints every Error once, returns its exit
 // code.
 #include <cstdio>
+#include <exception>
+#include <new>
 
 #include "base/error.h"
 #include "harness/cli/cli.h"
@@ -19,6 +21,12 @@ int main(int argc, char** argv) {
   } catch (const shardproof::Error& error) {
     std::fprintf(stderr, "shardproof: %s\n", error.what());
     return shardproof::exit_code(error.kind());
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "shardproof: environment: out of memory\n");
+    return 3;
+  } catch (const std::exception& error) {  // what the system refused: a folder, a thread
+    std::fprintf(stderr, "shardproof: environment: %s\n", error.what());
+    return 3;
   }
   return status;
 }

@@ -51,6 +51,9 @@ Verdict check_kill(const Trace& trace, int rank, std::int64_t step, const std::s
   if (!(seconds >= 0 && seconds <= deadline_seconds)) {
     return fails(verdict, fmt::format("the death was named after {} s", seconds));
   }
+  if (!death->contains("step") || !death->contains("phase")) {
+    return fails(verdict, "the death was named without its step and phase");
+  }
   const std::string place =
       fmt::format("{} {}", death->value("step", step), death->value("phase", phase));
   if (place != fmt::format("{} {}", step, phase)) {

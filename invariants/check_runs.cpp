@@ -1,4 +1,7 @@
 // repeat, layout, resume: two runs are the same run.
+#include <algorithm>
+#include <cmath>
+
 #include "invariants/ruling.h"
 #include "invariants/tensor_grid.h"
 #include "invariants/trace_checks.h"
@@ -16,6 +19,15 @@ std::string obstacle(const Trace& expected, const Trace& found) {
     if (static_cast<int>(trace->ranks.size()) != trace->world()) {
       return fmt::format("{} of {} ranks of the {} side wrote a trace", trace->ranks.size(),
                          trace->world(), side);
+    }
+    // A dead run is not equal to a dead run.
+    for (const RankTrace& rank : trace->ranks) {
+      if (!rank.ended) return fmt::format("rank {} of the {} side never ended", rank.rank, side);
+      for (const StepRecord& step : rank.steps) {
+        if (!std::isfinite(step.loss) || !std::isfinite(step.grad_norm)) {
+          return fmt::format("step {} of the {} side has no finite loss and norm", step.step, side);
+        }
+      }
     }
   }
   const auto code = [](const Trace& trace) {

@@ -1,6 +1,8 @@
 // ctest: invariant
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "invariants/fake_trace.h"
 #include "invariants/trace_checks.h"
 
@@ -37,6 +39,29 @@ TEST_F(Runs, RepeatPassesOnAReproducibleProgramWhoseCopiesDiffer) {
     const Verdict verdict = check_repeat(write(fake), write(fake));
     EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
     EXPECT_EQ(check_layout(write(one_rank()), write(fake)).outcome, Outcome::fail);
+  }
+}
+
+TEST_F(Runs, ADeadRunIsNotEqualToADeadRun) {
+  Trace dead = write({});
+  dead.ranks[1].ended.reset();
+  EXPECT_EQ(check_repeat(dead, dead).outcome, Outcome::inconclusive);
+  Trace broken = write({});
+  for (RankTrace& rank : broken.ranks) rank.steps[1].loss = std::nan("");
+  EXPECT_EQ(check_repeat(broken, broken).outcome, Outcome::inconclusive);
+}
+
+TEST_F(Runs, AKindThatNeitherSideTracedIsNotEqual) {
+  for (const std::string kind : {"grad", "param", "moment"}) {
+    Trace blind = write({});
+    for (RankTrace& rank : blind.ranks) {
+      std::erase_if(rank.tensors, [&](const TensorRecord& tensor) {
+        return tensor.what == kind && tensor.step == 1;
+      });
+    }
+    std::erase_if(blind.files,
+                  [&](const TensorFileRef& file) { return file.what == kind && file.step == 1; });
+    EXPECT_EQ(check_repeat(blind, blind).outcome, Outcome::inconclusive) << kind;
   }
 }
 

@@ -346,42 +346,29 @@ RunComparison compare_runs(const Trace& expected, const Trace& found, std::int64
         holds_tensors(expected, from - 1, what) && holds_tensors(found, from - 1, what);
     if (both && tensors(from - 1, what)) return out;
   }
+  const std::int64_t before = out.tensors;
   for (std::int64_t step = from; step <= to; ++step) {
+    std::vector<std::string> untraced;
+    const auto kind = [&](const char* what) {
+      const std::int64_t compared = out.tensors;
+      const bool differs = tensors(step, what);
+      if (out.tensors == compared) untraced.push_back(what);
+      return differs;
+    };
     if ((out.first = compare_samples(expected, found, step))) return out;
     if ((out.first = compare_step_records(expected, found, step, false))) return out;
-    if (tensors(step, whats[0])) return out;
+    if (kind(whats[0])) return out;
     if ((out.first = compare_step_records(expected, found, step, true))) return out;
-    if (tensors(step, whats[1]) || tensors(step, whats[2])) return out;
+    if (kind(whats[1]) || kind(whats[2])) return out;
+    // A step may be captured or not; one that is captured in part proves only that part.
+    if (!untraced.empty() && untraced.size() < std::size(whats)) {
+      out.incomparable.push_back(
+          fmt::format("no {} was traced at step {}", fmt::join(untraced, " and "), step));
+    }
     ++out.steps;
   }
+  if (out.tensors == before) out.incomparable.push_back("no tensor of any step was traced");
   return out;
-}
-
-std::string trajectory_digest(const Trace& trace) {
-  Sha256 sha;
-  const auto add_state = [&](std::int64_t step) {
-    for (const char* what : whats) {
-      for (const auto& [key, held] : digests_at(trace, step, what)) {
-        sha.update(fmt::format("{} {} {} {} {} {} {} {}\n", what, key.name,
-                               fmt::join(key.offsets, ","), fmt::join(key.shape, ","), key.lo,
-                               key.hi, name(held.front().dtype), held.front().digest));
-      }
-    }
-  };
-  add_state(-1);
-  for (const std::int64_t step : trace.step_numbers()) {
-    for (const RankTrace& rank : trace.ranks) {
-      const StepRecord* record = rank.find_step(step);
-      if (record == nullptr) continue;
-      sha.update(fmt::format("step {} {} {} {} {}\n", step, scalar_bits(record->loss),
-                             scalar_bits(record->grad_norm), scalar_bits(record->lr),
-                             record->skipped));
-      break;  // that all ranks agree is another check's business
-    }
-    sha.update(fmt::format("samples {}\n", fmt::join(world_samples(trace, step), ",")));
-    add_state(step);
-  }
-  return sha.finish().hex();
 }
 
 }  // namespace shardproof

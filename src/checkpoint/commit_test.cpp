@@ -1,4 +1,4 @@
-// ctest: comm timeout=120
+// ctest: comm timeout=400
 // commit: whatever operation fails, and however, the checkpoint is the old one or the new one; the
 // order of the operations that this rests on.
 #include <gtest/gtest.h>
