@@ -11,7 +11,7 @@
 namespace shardproof {
 
 struct GoldenRow {
-  std::string kind;  // loss | count | weight | gradient | norm
+  std::string kind;  // loss | count | weight | mask | gradient | norm
   std::string name;
   std::int64_t index = 0;
   double value = 0;

@@ -84,10 +84,19 @@ Head::Head(const GptShape& shape, const PieceTable& table, Seams& seams)
     : seams_(seams),
       norm_weight_(table.index("ln_f.weight", 0)),
       norm_bias_(table.index("ln_f.bias", 0)),
-      weight_(piece_indices(table, "head.weight", shape.tensor_pieces)) {
+      weight_(
+          piece_indices(table, shape.tied ? "embed.weight" : "head.weight", shape.tensor_pieces)),
+      weight_use_(shape.tied ? 1 : 0),
+      smoothing_{shape.label_smoothing, shape.vocabulary} {
   for (const int index : weight_) {
     first_.push_back(table.pieces()[static_cast<std::size_t>(index)].box.offsets[0]);
   }
+}
+
+Site Head::weight_site(const char* what, const PieceBatch& batch, Pass pass, int sequence) const {
+  Site at = site(what, batch, pass, sequence);
+  at.use = weight_use_;
+  return at;
 }
 
 std::vector<LossSum> Head::forward(std::vector<at::Tensor> x, const PieceBatch& batch,
@@ -114,13 +123,13 @@ std::vector<LossSum> Head::forward(std::vector<at::Tensor> x, const PieceBatch& 
     targets.emplace_back(batch.targets[static_cast<std::size_t>(s)]);
     auto& of_piece = logits.emplace_back();
     for (const int v : owned.tensor) {
-      of_piece.push_back(linear(
-          saved.input[n],
-          seams_.parameter(weight_[static_cast<std::size_t>(v)], use(batch, Pass::forward, s)),
-          {}));
+      of_piece.push_back(linear(saved.input[n],
+                                seams_.parameter(weight_[static_cast<std::size_t>(v)],
+                                                 weight_site("parameter", batch, Pass::forward, s)),
+                                {}));
     }
   }
-  return cross_entropy(std::move(logits), first, targets, seams_,
+  return cross_entropy(std::move(logits), first, targets, smoothing_, seams_,
                        site("loss", batch, Pass::forward), saved.loss);
 }
 
@@ -132,13 +141,14 @@ std::vector<at::Tensor> Head::backward(double seed, const PieceBatch& batch,
     const int s = owned.sequence[n];
     for (std::size_t m = 0; m < owned.tensor.size(); ++m) {
       const auto v = static_cast<std::size_t>(owned.tensor[m]);
-      const at::Tensor logits =
-          cross_entropy_backward(std::move(saved.loss.exponentials[n][m]), saved.loss.totals[n],
-                                 first_[v], batch.targets[static_cast<std::size_t>(s)], seed);
+      const at::Tensor logits = cross_entropy_backward(
+          std::move(saved.loss.exponentials[n][m]), saved.loss.totals[n], first_[v],
+          batch.targets[static_cast<std::size_t>(s)], smoothing_, seed);
       seams_.gradient(weight_[v], s, linear_weight_gradient(logits, saved.input[n]),
-                      site("gradient", batch, Pass::backward, s));
+                      weight_site("gradient", batch, Pass::backward, s));
       input[n].push_back(linear_input_gradient(
-          logits, seams_.parameter(weight_[v], use(batch, Pass::backward, s))));
+          logits,
+          seams_.parameter(weight_[v], weight_site("parameter", batch, Pass::backward, s))));
     }
   }
   auto sums = seams_.tensor_sum(std::move(input), site("head.in", batch, Pass::backward));

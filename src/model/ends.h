@@ -1,5 +1,6 @@
 // ends: the two ends of the model. Embedding: token and position look-up with dropout. Head: final
-// norm, the vocabulary-parallel projection and the loss.
+// norm, the vocabulary-parallel projection and the loss. In a tied model the head projects with the
+// pieces of embed.weight: a second use (Site::use 1) with gradient leaves of its own.
 // Thread rule: one of each per rank.
 #pragma once
 
@@ -53,8 +54,13 @@ class Head {
   Seams& seams_;
   int norm_weight_;
   int norm_bias_;
+  // Of the projection's weight; `use` 1 where the embedding is the first.
+  Site weight_site(const char* what, const PieceBatch& batch, Pass pass, int sequence) const;
+
   std::vector<int> weight_;
+  const int weight_use_;
   std::vector<std::int64_t> first_;  // first vocabulary entry of each tensor piece
+  const Smoothing smoothing_;
 };
 
 }  // namespace shardproof

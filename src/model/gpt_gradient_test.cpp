@@ -1,8 +1,8 @@
 // ctest: unit timeout=120
 // Gradients of the whole model against finite differences of its loss, in float64, for every
 // element of every parameter of a small shape with all that changes the maths: pieces, biases,
-// dropout, ignored targets, packed documents. The kernels are those of float32, which the golden
-// test checks.
+// dropout, ignored targets, packed documents, label smoothing, tied weights. The kernels are those
+// of float32, which the golden test checks.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -84,6 +84,15 @@ void expect_finite_differences(const GptShape& shape, const std::vector<MicroBat
 
 TEST(Gpt, GradientsAreFiniteDifferences) {
   const GptShape shape = small_shape();
+  expect_finite_differences(shape, {random_batch(shape, 0, 2, seed, 4)});
+}
+
+// A tied weight's derivative is that of both its uses.
+TEST(Gpt, TiedAndSmoothedGradientsAreFiniteDifferences) {
+  GptShape shape = small_shape();
+  shape.layers = 1;
+  shape.label_smoothing = 0.2;
+  shape.tied = true;
   expect_finite_differences(shape, {random_batch(shape, 0, 2, seed, 4)});
 }
 

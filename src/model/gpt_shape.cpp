@@ -81,6 +81,10 @@ std::string problem(const GptShape& shape) {
   if (!(shape.dropout >= 0 && shape.dropout < 1)) {
     return fmt::format("dropout is {}; expected 0 <= dropout < 1", shape.dropout);
   }
+  if (!(shape.label_smoothing >= 0 && shape.label_smoothing <= 1)) {
+    return fmt::format("label smoothing is {}; expected 0 <= label smoothing <= 1",
+                       shape.label_smoothing);
+  }
   return "";
 }
 
@@ -112,7 +116,7 @@ std::vector<PieceSpec> gpt_pieces(const GptShape& shape) {
   }
   add("ln_f.weight", {d}, -1);
   add("ln_f.bias", {d}, -1);
-  add("head.weight", {shape.vocabulary, d}, 0);
+  if (!shape.tied) add("head.weight", {shape.vocabulary, d}, 0);
   return pieces;
 }
 
@@ -136,7 +140,8 @@ float initial_value(const GptShape& shape, const PieceSpec& piece, std::int64_t 
 
 double parameter_count(const GptShape& shape) {
   const double d = shape.width;
-  return 2 * d * shape.vocabulary + d * shape.sequence + (12 * d + 13) * d * shape.layers + 2 * d;
+  const double tables = (shape.tied ? 1 : 2) * d * shape.vocabulary + d * shape.sequence;
+  return tables + (12 * d + 13) * d * shape.layers + 2 * d;
 }
 
 double flops_per_token(const GptShape& shape) {

@@ -6,7 +6,7 @@
 //   blocks.L.attn.proj.weight [d,d] dim 1, .bias [d] whole          (row-parallel: bias once)
 //   blocks.L.mlp.up.weight [4d,d] dim 0, .bias [4d] dim 0
 //   blocks.L.mlp.down.weight [d,4d] dim 1, .bias [d] whole
-//   ln_f.{weight,bias} [d] whole; head.weight [vocab,d] dim 0
+//   ln_f.{weight,bias} [d] whole; head.weight [vocab,d] dim 0       (tied: embed.weight instead)
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,12 @@ struct GptShape {
   int heads = 4;
   int vocabulary = 64;
   int sequence = 16;
-  int tensor_pieces = 2;    // V: divides heads; every other cut may be uneven
-  int sequence_pieces = 2;  // S: divides sequence
-  double dropout = 0;       // on embeddings and on both residual branches' outputs
-  bool packed = false;      // attention stays inside a document
+  int tensor_pieces = 2;       // V: divides heads; every other cut may be uneven
+  int sequence_pieces = 2;     // S: divides sequence
+  double dropout = 0;          // on embeddings and on both residual branches' outputs
+  bool packed = false;         // attention stays inside a document
+  double label_smoothing = 0;  // of the loss, over the whole vocabulary
+  bool tied = false;           // the head's weight is embed.weight
 };
 
 // Empty when the shape is legal, else what is wrong and what was expected.
@@ -41,8 +43,9 @@ float initial_value(const GptShape& shape, const PieceSpec& piece, std::int64_t 
 void initial_values(const GptShape& shape, const PieceSpec& piece, ElementRange range,
                     std::uint64_t seed, float* out);
 double parameter_count(const GptShape& shape);  // P, from the formula: nothing is laid out
-// Multiply-adds x 2 of one forward and backward over one token: 6 x (matmul parameters) + attention
-// 12 x layers x width x sequence (Chowdhery et al., PaLM, 2022, appendix B).
+// Multiply-adds x 2 of one forward and backward over one token: 6 x (parameters of products, the
+// head's product among them, tied or not) + attention 12 x layers x width x sequence (Chowdhery et
+// al., PaLM, 2022, appendix B).
 double flops_per_token(const GptShape& shape);
 
 }  // namespace shardproof

@@ -37,6 +37,9 @@ TEST(GptShape, RefusalsNameWhatWasExpected) {
             "sequence pieces 5 do not divide sequence 16; expected one of 1, 2, 4, 8, 16");
   EXPECT_EQ(problem({.dropout = 1}), "dropout is 1; expected 0 <= dropout < 1");
   EXPECT_EQ(problem({.dropout = std::nan("")}), "dropout is nan; expected 0 <= dropout < 1");
+  EXPECT_EQ(problem({.label_smoothing = 1}), "");
+  EXPECT_EQ(problem({.label_smoothing = 1.5}),
+            "label smoothing is 1.5; expected 0 <= label smoothing <= 1");
 }
 
 // Parameters of the default shape, counted by hand: embeddings 64 x 32 + 16 x 32, head 64 x 32,
@@ -47,7 +50,19 @@ TEST(GptShape, CountsItsParametersByFormula) {
     shape.layers = layers;
     shape.vocabulary = 61;
     EXPECT_EQ(parameter_count(shape), PieceTable(gpt_pieces(shape)).elements());
+    shape.tied = true;
+    EXPECT_EQ(parameter_count(shape), PieceTable(gpt_pieces(shape)).elements());
   }
+}
+
+TEST(GptShape, ATiedModelHasNoHeadWeight) {
+  GptShape shape;
+  const PieceTable untied(gpt_pieces(shape));
+  shape.tied = true;
+  const PieceTable tied(gpt_pieces(shape));
+  EXPECT_EQ(tied.elements(), untied.elements() - 64 * 32);
+  EXPECT_EQ(tied.pieces().size(), untied.pieces().size() - 2);
+  for (const PieceSpec& piece : tied.pieces()) EXPECT_NE(piece.name, "head.weight");
 }
 
 TEST(GptShape, PiecesCoverEveryParameterOnce) {
@@ -127,6 +142,10 @@ TEST(Flops, CountProductsAndAttention) {
   EXPECT_EQ(
       flops_per_token({.layers = 6, .width = 384, .heads = 6, .vocabulary = 256, .sequence = 128}),
       6.0 * (10616832 + 98304) + 3538944);
+  // The head's product is there when its weight is the embedding's.
+  GptShape tied;
+  tied.tied = true;
+  EXPECT_EQ(flops_per_token(tied), flops_per_token({}));
 }
 
 }  // namespace

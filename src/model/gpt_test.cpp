@@ -155,6 +155,47 @@ TEST(Gpt, DropoutIsAFunctionOfTheStep) {
   EXPECT_NE(loss_at(3), loss_at(4));
 }
 
+// A tied model against an untied one whose head holds the embedding's values: the same losses, and
+// the leaves of the two uses are those of the two parameters, bit for bit.
+TEST(Gpt, TiedUsesAreTheTwoParametersOfAnUntiedModel) {
+  const GptShape untied{.vocabulary = 61, .dropout = 0.1, .label_smoothing = 0.1};
+  GptShape tied = untied;
+  tied.tied = true;
+  const PieceTable tied_table(gpt_pieces(tied));
+  const PieceTable untied_table(gpt_pieces(untied));
+  auto parameters = initial_parameters(untied, untied_table, seed);
+  for (int v = 0; v < untied.tensor_pieces; ++v) {
+    const auto at = [&](const char* name) {
+      return static_cast<std::size_t>(untied_table.index(name, v));
+    };
+    parameters[at("head.weight")] = parameters[at("embed.weight")];
+  }
+  const auto batches = batches_of(untied, 2, 2);
+  const auto step =
+      lone_step(tied, tied_table, initial_parameters(tied, tied_table, seed), batches, seed);
+  const auto expected = lone_step(untied, untied_table, parameters, batches, seed);
+  EXPECT_EQ(step.loss_sum, expected.loss_sum);
+  ASSERT_EQ(step.leaves.size(), expected.leaves.size());
+  int second = 0;
+  for (const auto& [key, leaf] : step.leaves) {
+    const auto& [index, micro_batch, sequence, use] = key;
+    const PieceSpec& piece = tied_table.pieces()[static_cast<std::size_t>(index)];
+    second += use;
+    const int other = untied_table.index(use == 1 ? "head.weight" : piece.name, piece.piece);
+    ASSERT_TRUE(same_bits(leaf, expected.leaves.at({other, micro_batch, sequence, 0})))
+        << piece.name << " use " << use;
+  }
+  EXPECT_EQ(second, 2 * untied.tensor_pieces * untied.sequence_pieces);
+  for (int v = 0; v < untied.tensor_pieces; ++v) {
+    const auto sum = [&](const StepResult& of, const PieceTable& table, const char* name) {
+      return piece_gradient(of.leaves, table.index(name, v), 2, untied.sequence_pieces);
+    };
+    EXPECT_TRUE(same_bits(sum(step, tied_table, "embed.weight"),
+                          sum(expected, untied_table, "head.weight")
+                              .add(sum(expected, untied_table, "embed.weight"))));
+  }
+}
+
 class RecomputingSeams : public LoneSeams {
  public:
   using LoneSeams::LoneSeams;

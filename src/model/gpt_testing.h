@@ -1,5 +1,6 @@
 // gpt_testing: what tests of the model share: parameters drawn from a seed, random micro-batches,
-// and one step's loss and gradients, the leaves of a parameter met on tree(S) and then tree(M).
+// and one step's loss and gradients, the leaves of a parameter's use met on tree(S) and then
+// tree(M), the uses added last.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -58,8 +59,8 @@ inline MicroBatch random_batch(const GptShape& shape, int index, int rows, std::
   return batch;
 }
 
-// Leaves by (piece index, micro-batch, sequence piece).
-using Leaves = std::map<std::tuple<int, int, int>, at::Tensor>;
+// Leaves by (piece index, micro-batch, sequence piece, use).
+using Leaves = std::map<std::tuple<int, int, int, int>, at::Tensor>;
 
 struct StepResult {
   double loss_sum = 0;  // in (micro-batch, sequence piece) order
@@ -84,7 +85,8 @@ inline void add_losses(const std::vector<LossLeaf>& losses, StepResult& result) 
 // A sink that keeps every leaf; a second leaf under one key fails the look-up of the first.
 inline LoneSeams::Sink keep_leaves(Leaves& leaves) {
   return [&leaves](int piece, int sequence, at::Tensor leaf, const Site& site) {
-    const bool first = leaves.emplace(std::tuple(piece, site.micro_batch, sequence), leaf).second;
+    const bool first =
+        leaves.emplace(std::tuple(piece, site.micro_batch, sequence, site.use), leaf).second;
     if (!first) throw std::logic_error("a second gradient for one use of a parameter");
   };
 }
@@ -111,18 +113,26 @@ inline StepResult lone_step(const GptShape& shape, const PieceTable& table,
   return result;
 }
 
-// The leaves of one piece met on tree(S), then tree(M).
-inline at::Tensor piece_gradient(const Leaves& leaves, int piece, int micro_batches,
-                                 int sequence_pieces) {
+// The leaves of one use of a piece met on tree(S), then tree(M).
+inline at::Tensor use_gradient(const Leaves& leaves, int piece, int micro_batches,
+                               int sequence_pieces, int use) {
   std::vector<at::Tensor> by_batch;
   for (int m = 0; m < micro_batches; ++m) {
     std::vector<at::Tensor> by_sequence;
     for (int s = 0; s < sequence_pieces; ++s) {
-      by_sequence.push_back(leaves.at({piece, m, s}).clone());
+      by_sequence.push_back(leaves.at({piece, m, s, use}).clone());
     }
     by_batch.push_back(canonical_sum(by_sequence));
   }
   return canonical_sum(by_batch);
+}
+
+// The same over all uses: head + embedding where a tied piece has two.
+inline at::Tensor piece_gradient(const Leaves& leaves, int piece, int micro_batches,
+                                 int sequence_pieces) {
+  const at::Tensor first = use_gradient(leaves, piece, micro_batches, sequence_pieces, 0);
+  if (!leaves.contains({piece, 0, 0, 1})) return first;
+  return use_gradient(leaves, piece, micro_batches, sequence_pieces, 1).add(first);
 }
 
 // The gradient of each whole parameter, by name, put together from its pieces.

@@ -33,6 +33,10 @@ struct Site {
   int micro_batch = 0;
   int sequence = -1;  // sequence piece; -1: all owned
   Pass pass = Pass::forward;
+  // Which of its uses, where the model uses a parameter twice: 0, or 1 for the head's use of a tied
+  // embedding. The leaves of each use have a tree of their own; the sums of the uses are added
+  // last.
+  int use = 0;
 };
 
 struct OwnedPieces {

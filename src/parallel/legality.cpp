@@ -72,6 +72,12 @@ std::string too_few_pieces(const Layout& layout, const GptShape& shape) {
 std::string problem(const Layout& layout, const GptShape& shape, int micro_batches, int ranks) {
   if (std::string text = problem(shape); !text.empty()) return text;
   if (std::string text = unsupported(layout); !text.empty()) return text;
+  if (shape.tied) {
+    return fmt::format(
+        "layout {}: tied weights (model.tied) are not supported yet: no plan adds the gradients of "
+        "both uses; expected model.tied = false",
+        layout.print());
+  }
   if (std::string text = too_few_pieces(layout, shape); !text.empty()) return text;
   if (micro_batches < 1) {
     return fmt::format("{} micro-batches a step; expected at least 1", micro_batches);

@@ -37,6 +37,14 @@ TEST(Legality, WhatIsNotSupportedYetIsNamed) {
   }
 }
 
+TEST(Legality, TiedWeightsAreRefused) {
+  GptShape shape;
+  shape.tied = true;
+  EXPECT_EQ(problem(parse_layout("tp2"), shape, 4),
+            "layout tp2: tied weights (model.tied) are not supported yet: no plan adds the "
+            "gradients of both uses; expected model.tied = false");
+}
+
 TEST(Legality, TensorAndContextRanksNeedPieces) {
   GptShape shape;
   shape.tensor_pieces = 4;

@@ -197,10 +197,11 @@ TEST(Checkpointer, EveryCaseKeyThatDeterminesTheBitsIsComparedAndNamed) {
   const auto storage = memory_storage();
   write(*storage, facts_of(two_ranks()));
   for (const std::string assignment :
-       {"model.layers=3", "model.width=64", "model.dropout=0.5", "data.ignored=0.25",
-        "data.samples=512", "training.clip=0.5", "training.seed=2", "training.global_batch=32",
-        "optimizer.lr=0.02", "optimizer.no_decay=[\"*\"]", "optimizer.warmup=3",
-        "numerics.tensor_pieces=1", "numerics.portable=true"}) {
+       {"model.layers=3", "model.width=64", "model.dropout=0.5", "model.label_smoothing=0.1",
+        "model.tied=true", "data.ignored=0.25", "data.samples=512", "training.clip=0.5",
+        "training.seed=2", "training.global_batch=32", "optimizer.lr=0.02",
+        "optimizer.no_decay=[\"*\"]", "optimizer.warmup=3", "numerics.tensor_pieces=1",
+        "numerics.portable=true"}) {
     Config config = two_ranks();
     set_key(config, assignment);
     const Error error = refusal(*storage, facts_of(config));

@@ -24,6 +24,8 @@ struct ModelSection {
   int vocabulary = 64;
   int sequence = 16;
   double dropout = 0;
+  double label_smoothing = 0;
+  bool tied = false;
   bool operator==(const ModelSection&) const = default;
 };
 

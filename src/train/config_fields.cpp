@@ -76,6 +76,9 @@ std::vector<Field> fields(Config& c) {
        "tokens; text needs 256"},
       {"model", "sequence", &model.sequence, between(1, 1 << 20), bits, "tokens of a row"},
       {"model", "dropout", &model.dropout, below(0, 1), bits, "on embeddings and branch outputs"},
+      {"model", "label_smoothing", &model.label_smoothing, between(0, 1), bits,
+       "of the loss, over the whole vocabulary"},
+      {"model", "tied", &model.tied, {}, bits, "the head's weight is the embedding's"},
 
       {"data", "kind", &data.kind, one_of({"synthetic", "text", "tokens"}), bits,
        "seeded corpus, bytes of a text file, or a token file"},

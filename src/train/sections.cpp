@@ -14,6 +14,8 @@ GptShape shape_of(const Config& config) {
   shape.sequence_pieces = config.numerics.sequence_pieces;
   shape.dropout = config.model.dropout;
   shape.packed = config.data.packed;
+  shape.label_smoothing = config.model.label_smoothing;
+  shape.tied = config.model.tied;
   return shape;
 }
 

@@ -9,7 +9,7 @@ namespace {
 // A config in which no two values that could be swapped are equal.
 Config distinct() {
   Config config;
-  config.model = {3, 48, 6, 97, 24, 0.25};
+  config.model = {3, 48, 6, 97, 24, 0.25, 0.0625, true};
   config.data.kind = "tokens";
   config.data.path = "a.bin";
   config.data.samples = 11;
@@ -45,6 +45,9 @@ TEST(Sections, Shape) {
   EXPECT_EQ(shape.sequence_pieces, 4);
   EXPECT_EQ(shape.dropout, 0.25);
   EXPECT_TRUE(shape.packed);
+  EXPECT_EQ(shape.label_smoothing, 0.0625);
+  EXPECT_TRUE(shape.tied);
+  EXPECT_FALSE(shape_of({}).tied);
 }
 
 TEST(Sections, Optimizer) {
