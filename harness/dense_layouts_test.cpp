@@ -115,6 +115,14 @@ TEST_F(DenseLayouts, ContextParallel) {
   }
 }
 
+TEST_F(DenseLayouts, AllToAllContextParallel) {
+  for (const char* layout :
+       {"cp2-ulysses", "cp3-ulysses", "cp4-ulysses", "cp2-ulysses.zero1", "tp2.cp2-ulysses",
+        "tp2.sp.cp2-ulysses", "dp2.tp2.sp.cp2-ulysses.zero1", "dp2.cp4-ulysses.zero1"}) {
+    expect_equal(layout, "threads");
+  }
+}
+
 TEST_F(DenseLayouts, WithDataParallelismAndZero) {
   for (const char* layout :
        {"dp2.tp2", "dp2.tp2.zero1", "dp3.tp2.sp.zero1", "dp4.tp2.zero1", "dp2.tp4.sp", "dp2.cp2",
@@ -132,7 +140,8 @@ TEST_F(DenseLayouts, AllAxesTogether) {
 }
 
 TEST_F(DenseLayouts, MpiRanks) {
-  for (const char* layout : {"dp2.tp2.zero1", "tp2.sp.cp2.zero1", "dp2.cp2-zigzag"}) {
+  for (const char* layout :
+       {"dp2.tp2.zero1", "tp2.sp.cp2.zero1", "dp2.cp2-zigzag", "dp2.cp2-ulysses"}) {
     expect_equal(layout, "mpi");
   }
 }

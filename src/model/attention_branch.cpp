@@ -46,25 +46,44 @@ at::Tensor AttentionBranch::project(const Projection& projection, std::size_t v,
 
 Parts AttentionBranch::products(const PieceBatch& batch, Pass pass, BranchSaved& saved) const {
   const OwnedPieces& owned = seams_.owned();
+  std::vector<Parts> operands(3, Parts(owned.sequence.size()));  // query, key, value
+  for (std::size_t v = 0; v < owned.tensor.size(); ++v) {
+    for (std::size_t s = 0; s < owned.sequence.size(); ++s) {
+      operands[0][s].push_back(project(query_, v, s, batch, pass, saved));
+      operands[1][s].push_back(project(key_, v, s, batch, pass, saved));
+      operands[2][s].push_back(project(value_, v, s, batch, pass, saved));
+    }
+  }
+  attend(std::move(operands), batch, pass, saved);
   Parts out(owned.sequence.size());
   for (std::size_t v = 0; v < owned.tensor.size(); ++v) {
-    AttentionSaved& attention_saved = saved.attention.emplace_back();
-    std::vector<KeyValue> mine;
-    for (std::size_t s = 0; s < owned.sequence.size(); ++s) {
-      attention_saved.query.push_back(project(query_, v, s, batch, pass, saved));
-      mine.push_back(
-          {project(key_, v, s, batch, pass, saved), project(value_, v, s, batch, pass, saved)});
-    }
-    attention_saved.keys =
-        seams_.exchange_keys(mine, owned.tensor[v], site("attn.keys", batch, pass));
-    attention(owned.sequence, batch.masks, attention_saved);
     const int weight = out_weight_[static_cast<std::size_t>(owned.tensor[v])];
     for (std::size_t s = 0; s < owned.sequence.size(); ++s) {
-      out[s].push_back(linear(as_matrix(attention_saved.out[s], batch),
+      out[s].push_back(linear(as_matrix(saved.mixed[s][v], batch),
                               parameter(weight, owned.sequence[s], batch, pass), {}));
     }
   }
   return out;
+}
+
+void AttentionBranch::attend(std::vector<Parts> operands, const PieceBatch& batch, Pass pass,
+                             BranchSaved& saved) const {
+  const AttentionPieces pieces = seams_.attention_pieces();
+  operands = seams_.attention_scatter(std::move(operands), site("attn.heads", batch, pass));
+  std::vector<Parts> mixed(1, Parts(pieces.sequence.size()));
+  for (std::size_t v = 0; v < pieces.tensor.size(); ++v) {
+    AttentionSaved& kept = saved.attention.emplace_back();
+    std::vector<KeyValue> mine;
+    for (std::size_t s = 0; s < pieces.sequence.size(); ++s) {
+      kept.query.push_back(std::move(operands[0][s][v]));
+      mine.push_back({std::move(operands[1][s][v]), std::move(operands[2][s][v])});
+    }
+    kept.keys = seams_.exchange_keys(mine, pieces.tensor[v], site("attn.keys", batch, pass));
+    attention(pieces.sequence, batch.masks, kept);
+    for (std::size_t s = 0; s < pieces.sequence.size(); ++s) mixed[0][s].push_back(kept.out[s]);
+  }
+  mixed = seams_.attention_gather(std::move(mixed), site("attn.mixed", batch, pass));
+  saved.mixed = std::move(mixed[0]);
 }
 
 void AttentionBranch::project_backward(const Projection& projection, std::size_t v, std::size_t s,
@@ -86,31 +105,51 @@ void AttentionBranch::project_backward(const Projection& projection, std::size_t
 Parts AttentionBranch::products_backward(const std::vector<at::Tensor>& gradient,
                                          const PieceBatch& batch, BranchSaved& saved) const {
   const OwnedPieces& owned = seams_.owned();
-  Parts input(owned.sequence.size());
+  Parts mixed(owned.sequence.size());
   for (std::size_t v = 0; v < owned.tensor.size(); ++v) {
-    const AttentionSaved& attention_saved = saved.attention[v];
     const int weight = out_weight_[static_cast<std::size_t>(owned.tensor[v])];
-    std::vector<at::Tensor> heads;
     for (std::size_t s = 0; s < owned.sequence.size(); ++s) {
       const int sequence = owned.sequence[s];
-      heads.push_back(as_heads(
+      mixed[s].push_back(as_heads(
           linear_input_gradient(gradient[s], parameter(weight, sequence, batch, Pass::backward)),
           batch, head_width_));
       sink(weight, sequence,
-           linear_weight_gradient(gradient[s], as_matrix(attention_saved.out[s], batch)), batch);
+           linear_weight_gradient(gradient[s], as_matrix(saved.mixed[s][v], batch)), batch);
     }
-    auto grads = attention_backward(heads, owned.sequence, batch.masks, attention_saved);
-    const auto keys = seams_.return_key_gradients(grads.partial, owned.tensor[v],
-                                                  site("attn.keys", batch, Pass::backward));
+  }
+  const auto operands = attend_backward(std::move(mixed), batch, saved);
+  Parts input(owned.sequence.size());
+  for (std::size_t v = 0; v < owned.tensor.size(); ++v) {
     for (std::size_t s = 0; s < owned.sequence.size(); ++s) {
       at::Tensor sum;  // the fan-out of the input in fixed order: q, k, v
-      project_backward(query_, v, s, grads.query[s], batch, saved, sum);
-      project_backward(key_, v, s, keys[s].key, batch, saved, sum);
-      project_backward(value_, v, s, keys[s].value, batch, saved, sum);
+      project_backward(query_, v, s, operands[0][s][v], batch, saved, sum);
+      project_backward(key_, v, s, operands[1][s][v], batch, saved, sum);
+      project_backward(value_, v, s, operands[2][s][v], batch, saved, sum);
       input[s].push_back(std::move(sum));
     }
   }
   return input;
+}
+
+std::vector<Parts> AttentionBranch::attend_backward(Parts mixed, const PieceBatch& batch,
+                                                    const BranchSaved& saved) const {
+  const AttentionPieces pieces = seams_.attention_pieces();
+  const auto gradient =
+      seams_.attention_scatter({std::move(mixed)}, site("attn.mixed", batch, Pass::backward));
+  std::vector<Parts> operands(3, Parts(pieces.sequence.size()));
+  for (std::size_t v = 0; v < pieces.tensor.size(); ++v) {
+    std::vector<at::Tensor> heads;
+    for (const auto& of_piece : gradient[0]) heads.push_back(of_piece[v]);
+    auto grads = attention_backward(heads, pieces.sequence, batch.masks, saved.attention[v]);
+    const auto keys = seams_.return_key_gradients(grads.partial, pieces.tensor[v],
+                                                  site("attn.keys", batch, Pass::backward));
+    for (std::size_t s = 0; s < pieces.sequence.size(); ++s) {
+      operands[0][s].push_back(std::move(grads.query[s]));
+      operands[1][s].push_back(keys[s].key);
+      operands[2][s].push_back(keys[s].value);
+    }
+  }
+  return seams_.attention_gather(std::move(operands), site("attn.heads", batch, Pass::backward));
 }
 
 }  // namespace shardproof

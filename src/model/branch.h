@@ -1,8 +1,10 @@
 // branch: one residual branch of a block, y = x + dropout(out(f(in(norm(x)))) + bias), where `in`
 // is column-parallel (its input fans out to all tensor pieces) and `out` row-parallel (its pieces
 // meet on tree(V)). What both kinds share is here; AttentionBranch and MlpBranch bring the
-// products. Thread rule: one branch per rank; several micro-batches may be in flight, each with its
-// own BranchSaved.
+// products. Between `in` and `out` nothing is gathered: each tensor piece's slice of the hidden
+// values (whole heads, or columns of the MLP) stays where it was computed, so a branch exchanges
+// values over the tensor axis twice in each direction, at its two ends. Thread rule: one branch per
+// rank; several micro-batches may be in flight, each with its own BranchSaved.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,7 +26,8 @@ struct BranchSaved {
   std::vector<at::Tensor> rstd;
   std::vector<at::Tensor> mask;           // undefined without dropout
   std::vector<at::Tensor> input;          // the normalised input, by sequence piece
-  std::vector<AttentionSaved> attention;  // by tensor piece (attention)
+  std::vector<AttentionSaved> attention;  // by tensor piece of attention_pieces() (attention)
+  Parts mixed;                            // by [s][v], the heads' outputs (attention)
   Parts up;                               // by [s][v], before GELU (MLP)
   Parts activated;                        // by [s][v], after GELU (MLP)
 };
@@ -88,6 +91,12 @@ class AttentionBranch : public Branch {
     std::vector<int> weight;
     std::vector<int> bias;
   };
+  // From query, key and value by owned [s][v] to saved.mixed, and from the gradient of saved.mixed
+  // to theirs: attention runs on attention_pieces(), between the two trades.
+  void attend(std::vector<Parts> operands, const PieceBatch& batch, Pass pass,
+              BranchSaved& saved) const;
+  std::vector<Parts> attend_backward(Parts mixed, const PieceBatch& batch,
+                                     const BranchSaved& saved) const;
   at::Tensor project(const Projection& projection, std::size_t v, std::size_t s,
                      const PieceBatch& batch, Pass pass, const BranchSaved& saved) const;
   void project_backward(const Projection& projection, std::size_t v, std::size_t s,

@@ -90,7 +90,7 @@ std::vector<at::Tensor> Gpt::Impl::enter(Flight& flight) {
   auto x = embedding ? embedding->forward(flight.batch, flight.embedding_masks)
                      : receive(flight, Pass::forward);
   if (shape.packed) {
-    flight.batch.masks = document_masks(flight.batch.batch, seams.owned().sequence,
+    flight.batch.masks = document_masks(flight.batch.batch, seams.attention_pieces().sequence,
                                         shape.sequence_pieces, x.at(0).scalar_type());
   }
   return x;

@@ -79,6 +79,18 @@ std::vector<at::Tensor> LoneSeams::loss_max(Parts parts, const Site&) {
   return maxima;
 }
 
+AttentionPieces LoneSeams::attention_pieces() const {
+  return {owned().tensor, owned().sequence};
+}
+
+std::vector<Parts> LoneSeams::attention_scatter(std::vector<Parts> values, const Site&) {
+  return values;
+}
+
+std::vector<Parts> LoneSeams::attention_gather(std::vector<Parts> values, const Site&) {
+  return values;
+}
+
 std::vector<KeyValue> LoneSeams::exchange_keys(std::span<const KeyValue> mine, int, const Site&) {
   return {mine.begin(), mine.end()};
 }

@@ -49,6 +49,12 @@ struct OwnedPieces {
   int last_layer = 0;
 };
 
+// Whose attention runs on this rank, ascending: query pieces, and tensor pieces (whole heads).
+struct AttentionPieces {
+  std::vector<int> tensor;
+  std::vector<int> sequence;
+};
+
 // Keys and values (or their gradients) of one sequence piece and one tensor piece.
 struct KeyValue {
   at::Tensor key;
@@ -85,12 +91,19 @@ class Seams {
   virtual std::vector<at::Tensor> loss_max(Parts parts, const Site& site) = 0;
 
   // ---- context axis ----
-  // Keys and values of every sequence piece 0..S-1 for one tensor piece; `mine` by owned s.
+  // The owned pieces, unless attention runs on all sequence pieces of fewer heads (Ulysses).
+  virtual AttentionPieces attention_pieces() const = 0;
+  // Several values by owned [s][v] (query, key and value) to the same by [s][v] of
+  // attention_pieces(); the conjugate returns them. Both are given up, and travel in one exchange.
+  virtual std::vector<Parts> attention_scatter(std::vector<Parts> values, const Site& site) = 0;
+  virtual std::vector<Parts> attention_gather(std::vector<Parts> values, const Site& site) = 0;
+  // Keys and values of every sequence piece 0..S-1 for one tensor piece of attention_pieces();
+  // `mine` by its s.
   virtual std::vector<KeyValue> exchange_keys(std::span<const KeyValue> mine, int tensor_piece,
                                               const Site& site) = 0;
-  // Gradient partials of blocks (i, j): query piece i (owned) against key piece j. Returns, for
-  // each owned j, the sum over i on tree(S). partial[i][j] is undefined where block (i, j) is not
-  // run. The partials are given up.
+  // Gradient partials of blocks (i, j): query piece i of attention_pieces() against key piece j.
+  // Returns, for each of its pieces j, the sum over i on tree(S). partial[i][j] is undefined where
+  // block (i, j) is not run. The partials are given up.
   virtual std::vector<KeyValue> return_key_gradients(std::span<const std::vector<KeyValue>> partial,
                                                      int tensor_piece, const Site& site) = 0;
 
@@ -138,6 +151,9 @@ class LoneSeams : public Seams {
                                           const Site& site) override;
   std::vector<at::Tensor> loss_sum(Parts parts, const Site& site) override;
   std::vector<at::Tensor> loss_max(Parts parts, const Site& site) override;
+  AttentionPieces attention_pieces() const override;
+  std::vector<Parts> attention_scatter(std::vector<Parts> values, const Site& site) override;
+  std::vector<Parts> attention_gather(std::vector<Parts> values, const Site& site) override;
   std::vector<KeyValue> exchange_keys(std::span<const KeyValue> mine, int tensor_piece,
                                       const Site& site) override;
   std::vector<KeyValue> return_key_gradients(std::span<const std::vector<KeyValue>> partial,

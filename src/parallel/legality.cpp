@@ -11,14 +11,12 @@ namespace shardproof {
 namespace {
 
 constexpr std::string_view supported =
-    "supported: dpN, tpN with or without sp, cpN or cpN-zigzag, and zero0 or zero1, together such "
-    "as dp2.tp2.sp.cp2.zero1";
+    "supported: dpN, tpN with or without sp, cpN, cpN-zigzag or cpN-ulysses, and zero0 or zero1, "
+    "together such as dp2.tp2.sp.cp2.zero1";
 
 std::string unsupported(const Layout& layout) {
   std::string_view part;
-  if (layout.cp > 1 && layout.context_kind == "ulysses")
-    part = "all-to-all context parallelism (cp-ulysses)";
-  else if (layout.pp > 1)
+  if (layout.pp > 1)
     part = "pipeline parallelism (pp)";
   else if (layout.ep > 1)
     part = "expert parallelism (ep)";
@@ -29,6 +27,26 @@ std::string unsupported(const Layout& layout) {
   else
     return "";
   return fmt::format("layout {}: {} is not supported yet; {}", layout.print(), part, supported);
+}
+
+// cp-ulysses deals the tensor pieces of every tensor rank to its context group.
+std::string too_few_heads(const Layout& layout, const GptShape& shape) {
+  if (layout.cp == 1 || layout.context_kind != "ulysses") return "";
+  const int least = shape.tensor_pieces / layout.tp;  // balanced: no share is smaller
+  if (layout.cp <= least) return "";
+  std::string expected;
+  if (least > 1)
+    expected = fmt::format("cp2{}-ulysses, ", least > 2 ? fmt::format(" to cp{}", least) : "");
+  for (int pieces = layout.tp * layout.cp; pieces <= shape.heads; ++pieces) {
+    if (shape.heads % pieces != 0) continue;
+    expected += fmt::format("numerics.tensor_pieces {}, ", pieces);
+    break;
+  }
+  return fmt::format(
+      "layout {}: cp {}-ulysses deals the tensor pieces (whole heads) of a tp rank to its {} cp "
+      "ranks and the smallest share is {} of {} (numerics.tensor_pieces, up to {} heads); expected "
+      "{}or ring or zigzag",
+      layout.print(), layout.cp, layout.cp, least, shape.tensor_pieces, shape.heads, expected);
 }
 
 // What no rank may go without. Balanced bounds: any degree up to the number of pieces is legal.
@@ -79,6 +97,7 @@ std::string problem(const Layout& layout, const GptShape& shape, int micro_batch
         layout.print());
   }
   if (std::string text = too_few_pieces(layout, shape); !text.empty()) return text;
+  if (std::string text = too_few_heads(layout, shape); !text.empty()) return text;
   if (micro_batches < 1) {
     return fmt::format("{} micro-batches a step; expected at least 1", micro_batches);
   }

@@ -25,9 +25,11 @@ TEST(Legality, WhatIsNotSupportedYetIsNamed) {
     const char* name;
   };
   const Case cases[] = {
-      {"cp2-ulysses", "cp-ulysses"},       {"dp2.pp2", "pipeline parallelism (pp)"},
-      {"ep2", "expert parallelism (ep)"},  {"dp2.zero2", "ZeRO stage 2"},
-      {"dp2.fsdp", "ZeRO stage 3 (fsdp)"}, {"dp4.zero1-shard2", "-shardF"},
+      {"dp2.pp2", "pipeline parallelism (pp)"},
+      {"ep2", "expert parallelism (ep)"},
+      {"dp2.zero2", "ZeRO stage 2"},
+      {"dp2.fsdp", "ZeRO stage 3 (fsdp)"},
+      {"dp4.zero1-shard2", "-shardF"},
   };
   for (const Case& each : cases) {
     const std::string text = problem(parse_layout(each.layout), GptShape{}, 4);
@@ -76,6 +78,30 @@ TEST(Legality, TensorAndContextRanksNeedPieces) {
   shape.sequence_pieces = 2;
   EXPECT_TRUE(
       holds(problem(parse_layout("cp2-zigzag"), shape, 4), "expected cp 1 to 2 without zigzag"));
+}
+
+TEST(Legality, UlyssesNeedsHeadsForEveryContextRank) {
+  GptShape shape;
+  shape.heads = 16;
+  shape.tensor_pieces = 4;
+  shape.sequence_pieces = 4;
+  for (const char* text : {"cp2-ulysses", "cp3-ulysses", "cp4-ulysses", "tp2.cp2-ulysses",
+                           "tp2.sp.cp2-ulysses", "dp3.cp4-ulysses.zero1"}) {
+    EXPECT_EQ(problem(parse_layout(text), shape, 4), "") << text;
+  }
+  EXPECT_EQ(problem(parse_layout("tp2.cp4-ulysses"), shape, 4),
+            "layout tp2.cp4-ulysses: cp 4-ulysses deals the tensor pieces (whole heads) of a tp "
+            "rank to its 4 cp ranks and the smallest share is 2 of 4 (numerics.tensor_pieces, up "
+            "to 16 heads); expected cp2-ulysses, numerics.tensor_pieces 8, or ring or zigzag");
+  EXPECT_TRUE(holds(problem(parse_layout("tp3.cp2-ulysses"), shape, 4),
+                    "the smallest share is 1 of 4 (numerics.tensor_pieces, up to 16 heads); "
+                    "expected numerics.tensor_pieces 8, or ring or zigzag"));
+  // No number of pieces would do: the heads are too few.
+  shape.heads = 4;
+  EXPECT_TRUE(holds(problem(parse_layout("tp2.cp4-ulysses"), shape, 4),
+                    "up to 4 heads); expected cp2-ulysses, or ring or zigzag"));
+  shape.sequence_pieces = 2;
+  EXPECT_TRUE(holds(problem(parse_layout("cp4-ulysses"), shape, 4), "needs 1 sequence piece"));
 }
 
 TEST(Legality, WorldSizeMustFit) {

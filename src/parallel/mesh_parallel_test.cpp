@@ -20,7 +20,8 @@ namespace {
 
 constexpr int micro_batches = 3;
 constexpr const char* layouts[] = {
-    "dp1", "tp3", "tp2.sp", "cp2-zigzag", "dp2.cp3.zero1", "dp2.tp2.sp.cp2.zero1", "tp3.cp2.zero1"};
+    "dp1",           "tp3",           "tp2.sp",      "cp2-zigzag",
+    "dp2.cp3.zero1", "tp3.cp2.zero1", "cp3-ulysses", "dp2.tp2.sp.cp2.zero1"};
 
 GptShape tiny() {
   GptShape shape;

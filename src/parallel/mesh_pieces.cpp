@@ -4,6 +4,19 @@
 #include "base/piece.h"
 
 namespace shardproof {
+namespace {
+
+// In balanced runs.
+std::vector<std::vector<int>> deal(const std::vector<int>& pieces, int ranks) {
+  const auto bound = [&](int r) {
+    return pieces.begin() + share_bound(static_cast<std::int64_t>(pieces.size()), ranks, r);
+  };
+  std::vector<std::vector<int>> dealt;
+  for (int r = 0; r < ranks; ++r) dealt.emplace_back(bound(r), bound(r + 1));
+  return dealt;
+}
+
+}  // namespace
 
 canonical::LeafOwners tensor_owners(const Layout& layout, int tensor_pieces) {
   return canonical::LeafOwners::contiguous(tensor_pieces, layout.tp);
@@ -24,18 +37,23 @@ canonical::LeafOwners sequence_owners(const Layout& layout, int sequence_pieces)
   return owners;
 }
 
+std::vector<std::vector<int>> attention_tensor_pieces(const Layout& layout, int tensor_pieces,
+                                                      int tp_rank) {
+  const std::vector<int> mine =
+      tensor_owners(layout, tensor_pieces).owned[static_cast<std::size_t>(tp_rank)];
+  if (layout.context_kind != "ulysses") {
+    return std::vector<std::vector<int>>(static_cast<std::size_t>(layout.cp), mine);
+  }
+  return deal(mine, layout.cp);
+}
+
 std::vector<std::vector<int>> residual_pieces(const Layout& layout, int sequence_pieces,
                                               int cp_rank) {
   const std::vector<int> mine =
       sequence_owners(layout, sequence_pieces).owned[static_cast<std::size_t>(cp_rank)];
   const auto tp = static_cast<std::size_t>(layout.tp);
   if (!layout.sequence_parallel) return std::vector<std::vector<int>>(tp, mine);
-  const auto bound = [&](int t) {
-    return mine.begin() + share_bound(static_cast<std::int64_t>(mine.size()), layout.tp, t);
-  };
-  std::vector<std::vector<int>> residual;
-  for (int t = 0; t < layout.tp; ++t) residual.emplace_back(bound(t), bound(t + 1));
-  return residual;
+  return deal(mine, layout.tp);
 }
 
 canonical::LeafOwners residual_owners(const Layout& layout, int sequence_pieces) {

@@ -21,6 +21,13 @@ TEST(MeshPieces, ContiguousAndFolded) {
             (Lists{{0, 1, 6, 7}, {2, 3, 4, 5}}));
 }
 
+TEST(MeshPieces, UlyssesDealsTheHeads) {
+  EXPECT_EQ(sequence_owners(parse_layout("cp2-ulysses"), 4).owned, (Lists{{0, 1}, {2, 3}}));
+  EXPECT_EQ(attention_tensor_pieces(parse_layout("tp2.cp2-ulysses"), 4, 1), (Lists{{2}, {3}}));
+  EXPECT_EQ(attention_tensor_pieces(parse_layout("cp3-ulysses"), 4, 0), (Lists{{0}, {1}, {2, 3}}));
+  EXPECT_EQ(attention_tensor_pieces(parse_layout("tp2.cp2"), 4, 1), (Lists{{2, 3}, {2, 3}}));
+}
+
 TEST(MeshPieces, SequenceParallelismDealsTheResidual) {
   EXPECT_EQ(residual_pieces(parse_layout("tp2.cp2"), 4, 1), (Lists{{2, 3}, {2, 3}}));
   EXPECT_EQ(residual_pieces(parse_layout("tp2.sp.cp2"), 4, 1), (Lists{{2}, {3}}));

@@ -88,7 +88,11 @@ MeshSeams::MeshSeams(Mesh& mesh, const GptShape& shape, std::vector<at::Tensor> 
       sequence_parallel_(mesh.layout().sequence_parallel),
       owned_{tensor_owners_.owned[static_cast<std::size_t>(mesh.at().tp)],
              context_owners_.owned[static_cast<std::size_t>(mesh.at().cp)],
-             residual_[static_cast<std::size_t>(mesh.at().tp)], 0, shape.layers} {}
+             residual_[static_cast<std::size_t>(mesh.at().tp)], 0, shape.layers} {
+  if (mesh.layout().cp == 1 || mesh.layout().context_kind != "ulysses") return;
+  ulysses_.emplace(context_, context_owners_.owned,
+                   attention_tensor_pieces(mesh.layout(), shape.tensor_pieces, mesh.at().tp));
+}
 
 // This rank's subtrees of tree(V), each over all its sequence pieces.
 struct MeshSeams::Subtrees {
@@ -177,6 +181,18 @@ std::vector<at::Tensor> MeshSeams::sequence_gather(std::vector<at::Tensor> resid
   return cut(all, owned_.sequence.size(), any.sizes());
 }
 
+AttentionPieces MeshSeams::attention_pieces() const {
+  return ulysses_ ? ulysses_->pieces() : LoneSeams::attention_pieces();
+}
+
+std::vector<Parts> MeshSeams::attention_scatter(std::vector<Parts> values, const Site&) {
+  return ulysses_ ? ulysses_->scatter(std::move(values)) : std::move(values);
+}
+
+std::vector<Parts> MeshSeams::attention_gather(std::vector<Parts> values, const Site&) {
+  return ulysses_ ? ulysses_->gather(std::move(values)) : std::move(values);
+}
+
 at::Tensor MeshSeams::trade(const std::vector<KeyValue>& pairs,
                             const std::vector<std::size_t>& sends,
                             const std::vector<std::size_t>& receives) {
@@ -200,7 +216,7 @@ at::Tensor MeshSeams::trade(const std::vector<KeyValue>& pairs,
 
 std::vector<KeyValue> MeshSeams::exchange_keys(std::span<const KeyValue> mine, int tensor_piece,
                                                const Site& site) {
-  if (context_.size() == 1) return LoneSeams::exchange_keys(mine, tensor_piece, site);
+  if (keys_are_here()) return LoneSeams::exchange_keys(mine, tensor_piece, site);
   const auto& ranks = context_owners_.owned;
   std::vector<std::size_t> sends(ranks.size(), 0), receives(ranks.size(), 0);
   std::vector<KeyValue> out;
@@ -239,9 +255,7 @@ KeyValue MeshSeams::add_partials(std::span<const std::vector<KeyValue>> partial,
 
 std::vector<KeyValue> MeshSeams::return_key_gradients(
     std::span<const std::vector<KeyValue>> partial, int tensor_piece, const Site& site) {
-  if (context_.size() == 1) {
-    return LoneSeams::return_key_gradients(partial, tensor_piece, site);
-  }
+  if (keys_are_here()) return LoneSeams::return_key_gradients(partial, tensor_piece, site);
   const auto& ranks = context_owners_.owned;
   const auto me = static_cast<std::size_t>(context_.rank());
   std::vector<std::size_t> sends(ranks.size(), 0), receives(ranks.size(), 0);

@@ -4,16 +4,19 @@
 // result add those of all ranks, so every value has the bits of a lone rank.
 // Keys and values go straight to the ranks whose queries may look at them (one all-to-all;
 // causality spares the rest), gradients of keys and values straight back to their owner, which adds
-// them in tree(S). All floating-point traffic is fp32. Errors: Error of the communicators,
-// unchanged. Thread rule: one rank's thread.
+// them in tree(S). Under cp-ulysses the context group trades sequence pieces for tensor pieces
+// around attention instead (ulysses.h), and keys stay. All floating-point traffic is fp32. Errors:
+// Error of the communicators, unchanged. Thread rule: one rank's thread.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "comm/canonical.h"
 #include "mesh/mesh.h"
 #include "model/seams.h"
+#include "parallel/ulysses.h"
 
 namespace shardproof {
 
@@ -29,6 +32,9 @@ class MeshSeams : public LoneSeams {
                                           const Site& site) override;
   std::vector<at::Tensor> loss_sum(Parts parts, const Site& site) override;
   std::vector<at::Tensor> loss_max(Parts parts, const Site& site) override;
+  AttentionPieces attention_pieces() const override;
+  std::vector<Parts> attention_scatter(std::vector<Parts> values, const Site& site) override;
+  std::vector<Parts> attention_gather(std::vector<Parts> values, const Site& site) override;
   std::vector<KeyValue> exchange_keys(std::span<const KeyValue> mine, int tensor_piece,
                                       const Site& site) override;
   std::vector<KeyValue> return_key_gradients(std::span<const std::vector<KeyValue>> partial,
@@ -41,6 +47,8 @@ class MeshSeams : public LoneSeams {
   at::Tensor trade(const std::vector<KeyValue>& pairs, const std::vector<std::size_t>& sends,
                    const std::vector<std::size_t>& receives);
   KeyValue add_partials(std::span<const std::vector<KeyValue>> partial, Node queries, int j) const;
+  // Whether attention needs nothing of other context ranks once its operands are here.
+  bool keys_are_here() const { return context_.size() == 1 || ulysses_; }
   std::vector<std::size_t> residual_counts(std::size_t piece_elements) const;
 
   Communicator& tensor_;
@@ -52,6 +60,7 @@ class MeshSeams : public LoneSeams {
   const int sequence_pieces_;
   const bool sequence_parallel_;
   OwnedPieces owned_;
+  std::optional<Ulysses> ulysses_;
 };
 
 }  // namespace shardproof
