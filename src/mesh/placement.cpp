@@ -23,7 +23,8 @@ std::string print(const AxisPlacement& at) {
     case AxisPlacement::Kind::partial:
       return fmt::format("{}:partial", short_name(at.axis));
     case AxisPlacement::Kind::shard:
-      return fmt::format("{}:shard({})", short_name(at.axis), at.dim);
+      if (at.pieces == 0) return fmt::format("{}:shard({})", short_name(at.axis), at.dim);
+      return fmt::format("{}:shard({}, {} pieces)", short_name(at.axis), at.dim, at.pieces);
   }
   SP_CHECK(false, "no such kind");
 }
@@ -60,11 +61,15 @@ Box local_box(const Placement& placement, const Layout& layout, int world_rank) 
     const auto dim = static_cast<std::size_t>(axis.dim);
     SP_CHECK(!sharded[dim], "a dim sharded twice: " + placement.print());
     sharded[dim] = true;
-    const int parts = layout.degree(axis.axis);
-    const int part = at.at(axis.axis);
     const std::int64_t size = placement.global_shape[dim];
-    box.offsets[dim] = share_bound(size, parts, part);
-    box.shape[dim] = share_bound(size, parts, part + 1) - box.offsets[dim];
+    const auto bound = [&](int part) {
+      const int parts = layout.degree(axis.axis);
+      if (axis.pieces == 0) return share_bound(size, parts, part);
+      const std::int64_t piece = share_bound(axis.pieces, parts, part);
+      return share_bound(size, axis.pieces, static_cast<int>(piece));
+    };
+    box.offsets[dim] = bound(at.at(axis.axis));
+    box.shape[dim] = bound(at.at(axis.axis) + 1) - box.offsets[dim];
   }
   return box;
 }

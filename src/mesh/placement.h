@@ -15,7 +15,8 @@ struct AxisPlacement {
   enum class Kind { replicate, shard, partial };
   Axis axis = Axis::data;
   Kind kind = Kind::replicate;
-  int dim = -1;  // of a shard
+  int dim = -1;    // of a shard
+  int pieces = 0;  // of a shard: dim is cut into these first, whole pieces to a rank; 0: elements
 };
 
 struct Placement {
@@ -24,12 +25,12 @@ struct Placement {
   Shape local_shape;
   std::vector<AxisPlacement> axes;  // axes not listed replicate
 
-  // "blocks.0.attn.q.weight [32,32] -> [16,32] tp:shard(0) dp:replicate"
+  // "blocks.0.attn.q.weight [32,32] -> [16,32] tp:shard(0) dp:replicate"; "shard(0, 4 pieces)"
   std::string print() const;
 };
 
 // The local box of `placement` for a rank; SP_CHECK: no dim sharded twice, dims in range. Balanced
-// bounds where the size does not divide.
+// bounds where the size, or the number of pieces, does not divide.
 Box local_box(const Placement& placement, const Layout& layout, int world_rank);
 // Error mismatch when the record's local shape, the box and the real shape disagree.
 void check_placement(const Placement& placement, const Layout& layout, int world_rank,

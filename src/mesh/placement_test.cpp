@@ -22,6 +22,10 @@ Placement query_weight() {
 TEST(Placement, PrintsShapesAndAxes) {
   EXPECT_EQ(query_weight().print(),
             "blocks.0.attn.q.weight [32,32] -> [16,32] tp:shard(0) dp:replicate");
+  Placement pieces = query_weight();
+  pieces.axes[0].pieces = 4;
+  EXPECT_EQ(pieces.print(),
+            "blocks.0.attn.q.weight [32,32] -> [16,32] tp:shard(0, 4 pieces) dp:replicate");
   const Placement partial{"x", {}, {}, {{Axis::context, Kind::partial, -1}}};
   EXPECT_EQ(partial.print(), "x [] -> [] cp:partial");
 }
@@ -34,6 +38,10 @@ TEST(Placement, LocalBoxOfAShard) {
   const Placement uneven{"w", {5}, {2}, {{Axis::data, Kind::shard, 0}}};
   EXPECT_EQ(local_box(uneven, parse_layout("dp3"), 0), (Box{{0}, {1}}));
   EXPECT_EQ(local_box(uneven, parse_layout("dp3"), 2), (Box{{3}, {2}}));
+  // Four pieces of 61 rows (15, 15, 15, 16) over three ranks: one, one, two.
+  const Placement pieces{"w", {61}, {15}, {{Axis::tensor, Kind::shard, 0, 4}}};
+  EXPECT_EQ(local_box(pieces, parse_layout("tp3"), 1), (Box{{15}, {15}}));
+  EXPECT_EQ(local_box(pieces, parse_layout("tp3"), 2), (Box{{30}, {31}}));
 }
 
 // The shards of all ranks tile the global tensor: every element is held once per combination of the
