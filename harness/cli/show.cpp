@@ -1,5 +1,5 @@
-// show: the verbs that explain: what collectives do, who owns which rank group, which samples each
-// rank takes. They train nothing and write nothing.
+// show: the verbs that explain: what collectives do, who owns which rank group, when each pipeline
+// stage does what, which samples each rank takes. They train nothing and write nothing.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,6 +11,7 @@
 #include "data/loader.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/show_collectives.h"
+#include "harness/cli/show_schedule.h"
 #include "mesh/layout.h"
 #include "parallel/legality.h"
 #include "train/config.h"
@@ -24,6 +25,7 @@ constexpr int most_ranks_shown = 65536;
 struct ShowOptions {
   bool json = false;
   int ranks = 4;
+  int micro_batches = 8;
   std::string layout;
   std::string config_file;
   std::vector<std::string> set;
@@ -181,13 +183,14 @@ CLI::App* add_verb(CLI::App& group, const char* name, const char* description, S
 }  // namespace
 
 void add_show(CLI::App& app, int& status) {
-  CLI::App* group =
-      app.add_subcommand("show", "Explain: collectives, layouts, who takes which samples");
+  CLI::App* group = app.add_subcommand(
+      "show", "Explain: collectives, layouts, pipeline schedules, who takes which samples");
   group->require_subcommand(1);
   group->footer(
       "Examples:\n"
       "  shardproof show collectives\n"
       "  shardproof show layout dp2.tp2.pp2\n"
+      "  shardproof show schedule --layout pp4-zb\n"
       "  shardproof show data --layout dp3.zero1 --steps 2");
   const auto options = std::make_shared<ShowOptions>();
 
@@ -207,6 +210,24 @@ void add_show(CLI::App& app, int& status) {
   verb->add_option("LAYOUT", options->layout, "such as dp2.tp2.zero1 or dp=2,tp=2")->required();
   verb->callback([options, &status] {
     show_layout(*options);
+    status = 0;
+  });
+
+  verb = add_verb(*group, "schedule", "When each stage of a pipeline does what, and its bubble",
+                  *options,
+                  "  shardproof show schedule --layout pp4-zb --micro-batches 8\n"
+                  "  shardproof show schedule --layout pp2-int2 --json");
+  verb->add_option("--layout", options->layout, "with ppD-gpipe, -1f1b, -intV or -zb")->required();
+  verb->add_option("--micro-batches", options->micro_batches, "Of one data rank (default 8)")
+      ->check(CLI::Range(1, 1000000));
+  verb->callback([options, &status] {
+    const ShownSchedule shown =
+        show_schedule(parse_layout(options->layout), options->micro_batches);
+    if (options->json) {
+      print(shown.json);
+    } else {
+      fmt::print("{}", shown.text);
+    }
     status = 0;
   });
 

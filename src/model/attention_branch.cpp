@@ -88,7 +88,8 @@ void AttentionBranch::attend(std::vector<Parts> operands, const PieceBatch& batc
 
 void AttentionBranch::project_backward(const Projection& projection, std::size_t v, std::size_t s,
                                        const at::Tensor& gradient, const PieceBatch& batch,
-                                       const BranchSaved& saved, at::Tensor& sum) const {
+                                       const BranchSaved& saved, WeightGradients& weights,
+                                       at::Tensor& sum) const {
   const int sequence = seams_.owned().sequence[s];
   const auto piece = static_cast<std::size_t>(seams_.owned().tensor[v]);
   const at::Tensor flat = as_matrix(gradient, batch);
@@ -98,12 +99,15 @@ void AttentionBranch::project_backward(const Projection& projection, std::size_t
   } else {
     sum = linear_input_gradient(flat, weight);
   }
-  sink(projection.weight[piece], sequence, linear_weight_gradient(flat, saved.input[s]), batch);
-  sink(projection.bias[piece], sequence, column_sum(flat), batch);
+  const Site at_use = gradient_site(sequence, batch);
+  weights.add(projection.weight[piece], sequence, at_use,
+              [flat, input = saved.input[s]] { return linear_weight_gradient(flat, input); });
+  weights.add(projection.bias[piece], sequence, at_use, [flat] { return column_sum(flat); });
 }
 
 Parts AttentionBranch::products_backward(const std::vector<at::Tensor>& gradient,
-                                         const PieceBatch& batch, BranchSaved& saved) const {
+                                         const PieceBatch& batch, BranchSaved& saved,
+                                         WeightGradients& weights) const {
   const OwnedPieces& owned = seams_.owned();
   Parts mixed(owned.sequence.size());
   for (std::size_t v = 0; v < owned.tensor.size(); ++v) {
@@ -113,8 +117,10 @@ Parts AttentionBranch::products_backward(const std::vector<at::Tensor>& gradient
       mixed[s].push_back(as_heads(
           linear_input_gradient(gradient[s], parameter(weight, sequence, batch, Pass::backward)),
           batch, head_width_));
-      sink(weight, sequence,
-           linear_weight_gradient(gradient[s], as_matrix(saved.mixed[s][v], batch)), batch);
+      weights.add(weight, sequence, gradient_site(sequence, batch),
+                  [rows = gradient[s], x = as_matrix(saved.mixed[s][v], batch)] {
+                    return linear_weight_gradient(rows, x);
+                  });
     }
   }
   const auto operands = attend_backward(std::move(mixed), batch, saved);
@@ -122,9 +128,9 @@ Parts AttentionBranch::products_backward(const std::vector<at::Tensor>& gradient
   for (std::size_t v = 0; v < owned.tensor.size(); ++v) {
     for (std::size_t s = 0; s < owned.sequence.size(); ++s) {
       at::Tensor sum;  // the fan-out of the input in fixed order: q, k, v
-      project_backward(query_, v, s, operands[0][s][v], batch, saved, sum);
-      project_backward(key_, v, s, operands[1][s][v], batch, saved, sum);
-      project_backward(value_, v, s, operands[2][s][v], batch, saved, sum);
+      project_backward(query_, v, s, operands[0][s][v], batch, saved, weights, sum);
+      project_backward(key_, v, s, operands[1][s][v], batch, saved, weights, sum);
+      project_backward(value_, v, s, operands[2][s][v], batch, saved, weights, sum);
       input[s].push_back(std::move(sum));
     }
   }

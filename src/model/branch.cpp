@@ -31,11 +31,6 @@ at::Tensor Branch::parameter(int piece_index, int sequence, const PieceBatch& ba
   return seams_.parameter(piece_index, site("parameter", batch, pass, sequence));
 }
 
-void Branch::sink(int piece_index, int sequence, at::Tensor leaf, const PieceBatch& batch) const {
-  seams_.gradient(piece_index, sequence, std::move(leaf),
-                  site("gradient", batch, Pass::backward, sequence));
-}
-
 std::vector<at::Tensor> Branch::forward(std::vector<at::Tensor> x, const PieceBatch& batch,
                                         Pass pass, BranchSaved& saved) const {
   const std::vector<int>& residual = seams_.owned().residual;
@@ -62,24 +57,26 @@ std::vector<at::Tensor> Branch::forward(std::vector<at::Tensor> x, const PieceBa
 }
 
 std::vector<at::Tensor> Branch::backward(std::vector<at::Tensor> gradient, const PieceBatch& batch,
-                                         BranchSaved& saved) const {
+                                         BranchSaved& saved, WeightGradients& weights) const {
   const std::vector<int>& residual = seams_.owned().residual;
   std::vector<at::Tensor> branch;
   for (std::size_t n = 0; n < residual.size(); ++n) {
     branch.push_back(saved.mask[n].defined() ? gradient[n].mul(saved.mask[n].view_as(gradient[n]))
                                              : gradient[n]);
-    sink(out_bias_, residual[n], column_sum(branch[n]), batch);
+    weights.add(out_bias_, residual[n], gradient_site(residual[n], batch),
+                [rows = branch[n]] { return column_sum(rows); });
   }
   branch = seams_.sequence_gather(std::move(branch), site(sites_.out, batch, Pass::backward));
-  auto input = seams_.tensor_sum(products_backward(branch, batch, saved),
+  auto input = seams_.tensor_sum(products_backward(branch, batch, saved, weights),
                                  site(sites_.in, batch, Pass::backward));
   std::vector<at::Tensor> result;
   for (std::size_t n = 0; n < residual.size(); ++n) {
     auto norm = layer_norm_backward(input[n], saved.x[n], saved.mean[n], saved.rstd[n],
                                     parameter(norm_weight_, residual[n], batch, Pass::backward),
                                     parameter(norm_bias_, residual[n], batch, Pass::backward));
-    sink(norm_weight_, residual[n], std::move(norm.weight), batch);
-    sink(norm_bias_, residual[n], std::move(norm.bias), batch);
+    const Site at_use = gradient_site(residual[n], batch);
+    weights.add_ready(norm_weight_, residual[n], at_use, std::move(norm.weight));
+    weights.add_ready(norm_bias_, residual[n], at_use, std::move(norm.bias));
     // Two uses of x: the two terms commute.
     result.push_back(norm.input.add_(gradient[n]));
   }

@@ -16,6 +16,7 @@
 #include "model/attention.h"
 #include "model/piece_batch.h"
 #include "model/seams.h"
+#include "model/weight_gradients.h"
 
 namespace shardproof {
 
@@ -51,7 +52,7 @@ class Branch {
                                   BranchSaved& saved) const;
   // gradient: of the output, by residual piece; returns the gradient of x. Consumes `saved`.
   std::vector<at::Tensor> backward(std::vector<at::Tensor> gradient, const PieceBatch& batch,
-                                   BranchSaved& saved) const;
+                                   BranchSaved& saved, WeightGradients& weights) const;
 
  protected:
   Branch(const PieceTable& table, Seams& seams, int layer, const std::string& norm,
@@ -61,10 +62,12 @@ class Branch {
   virtual Parts products(const PieceBatch& batch, Pass pass, BranchSaved& saved) const = 0;
   // From the gradient of the output, by sequence piece, to the terms of the input's gradient.
   virtual Parts products_backward(const std::vector<at::Tensor>& gradient, const PieceBatch& batch,
-                                  BranchSaved& saved) const = 0;
+                                  BranchSaved& saved, WeightGradients& weights) const = 0;
 
   at::Tensor parameter(int piece_index, int sequence, const PieceBatch& batch, Pass pass) const;
-  void sink(int piece_index, int sequence, at::Tensor leaf, const PieceBatch& batch) const;
+  Site gradient_site(int sequence, const PieceBatch& batch) const {
+    return site("gradient", batch, Pass::backward, sequence);
+  }
   Site site(const char* what, const PieceBatch& batch, Pass pass, int sequence = -1) const;
 
   Seams& seams_;
@@ -84,7 +87,7 @@ class AttentionBranch : public Branch {
  private:
   Parts products(const PieceBatch& batch, Pass pass, BranchSaved& saved) const override;
   Parts products_backward(const std::vector<at::Tensor>& gradient, const PieceBatch& batch,
-                          BranchSaved& saved) const override;
+                          BranchSaved& saved, WeightGradients& weights) const override;
 
   // q, k and v are three parameters, each in V pieces of whole heads.
   struct Projection {
@@ -101,7 +104,7 @@ class AttentionBranch : public Branch {
                      const PieceBatch& batch, Pass pass, const BranchSaved& saved) const;
   void project_backward(const Projection& projection, std::size_t v, std::size_t s,
                         const at::Tensor& gradient, const PieceBatch& batch,
-                        const BranchSaved& saved, at::Tensor& sum) const;
+                        const BranchSaved& saved, WeightGradients& weights, at::Tensor& sum) const;
 
   int head_width_;
   Projection query_;
@@ -117,7 +120,7 @@ class MlpBranch : public Branch {
  private:
   Parts products(const PieceBatch& batch, Pass pass, BranchSaved& saved) const override;
   Parts products_backward(const std::vector<at::Tensor>& gradient, const PieceBatch& batch,
-                          BranchSaved& saved) const override;
+                          BranchSaved& saved, WeightGradients& weights) const override;
 
   std::vector<int> up_weight_;
   std::vector<int> up_bias_;

@@ -57,25 +57,27 @@ std::vector<at::Tensor> Embedding::forward(const PieceBatch& batch,
 }
 
 void Embedding::backward(std::vector<at::Tensor> gradient, const PieceBatch& batch,
-                         const std::vector<at::Tensor>& masks) const {
+                         const std::vector<at::Tensor>& masks, WeightGradients& weights) const {
   const OwnedPieces& owned = seams_.owned();
   for (std::size_t n = 0; n < owned.residual.size(); ++n) {
     const int s = owned.residual[n];
     if (masks[n].defined()) gradient[n] = gradient[n].mul(masks[n].view_as(gradient[n]));
-    seams_.gradient(
-        position_, s,
-        look_up_gradient(gradient[n], batch.positions[static_cast<std::size_t>(s)], 0, sequence_),
-        site("gradient", batch, Pass::backward, s));
+    weights.add(
+        position_, s, site("gradient", batch, Pass::backward, s),
+        [this, rows = gradient[n], ids = Ids(batch.positions[static_cast<std::size_t>(s)])] {
+          return look_up_gradient(rows, ids, 0, sequence_);
+        });
   }
   gradient = seams_.sequence_gather(std::move(gradient), site("embed", batch, Pass::backward));
   for (std::size_t n = 0; n < owned.sequence.size(); ++n) {
     const int s = owned.sequence[n];
     for (const int piece : owned.tensor) {
       const auto v = static_cast<std::size_t>(piece);
-      seams_.gradient(token_[v], s,
-                      look_up_gradient(gradient[n], batch.tokens[static_cast<std::size_t>(s)],
-                                       first_[v], count_[v]),
-                      site("gradient", batch, Pass::backward, s));
+      weights.add(
+          token_[v], s, site("gradient", batch, Pass::backward, s),
+          [this, v, rows = gradient[n], ids = Ids(batch.tokens[static_cast<std::size_t>(s)])] {
+            return look_up_gradient(rows, ids, first_[v], count_[v]);
+          });
     }
   }
 }
@@ -133,8 +135,8 @@ std::vector<LossSum> Head::forward(std::vector<at::Tensor> x, const PieceBatch& 
                        site("loss", batch, Pass::forward), saved.loss);
 }
 
-std::vector<at::Tensor> Head::backward(double seed, const PieceBatch& batch,
-                                       HeadSaved& saved) const {
+std::vector<at::Tensor> Head::backward(double seed, const PieceBatch& batch, HeadSaved& saved,
+                                       WeightGradients& weights) const {
   const OwnedPieces& owned = seams_.owned();
   Parts input(owned.sequence.size());
   for (std::size_t n = 0; n < owned.sequence.size(); ++n) {
@@ -144,8 +146,8 @@ std::vector<at::Tensor> Head::backward(double seed, const PieceBatch& batch,
       const at::Tensor logits = cross_entropy_backward(
           std::move(saved.loss.exponentials[n][m]), saved.loss.totals[n], first_[v],
           batch.targets[static_cast<std::size_t>(s)], smoothing_, seed);
-      seams_.gradient(weight_[v], s, linear_weight_gradient(logits, saved.input[n]),
-                      weight_site("gradient", batch, Pass::backward, s));
+      weights.add(weight_[v], s, weight_site("gradient", batch, Pass::backward, s),
+                  [logits, x = saved.input[n]] { return linear_weight_gradient(logits, x); });
       input[n].push_back(linear_input_gradient(
           logits,
           seams_.parameter(weight_[v], weight_site("parameter", batch, Pass::backward, s))));
@@ -160,8 +162,8 @@ std::vector<at::Tensor> Head::backward(double seed, const PieceBatch& batch,
                                     seams_.parameter(norm_weight_, at_use),
                                     seams_.parameter(norm_bias_, at_use));
     const Site sink = site("gradient", batch, Pass::backward, s);
-    seams_.gradient(norm_weight_, s, std::move(norm.weight), sink);
-    seams_.gradient(norm_bias_, s, std::move(norm.bias), sink);
+    weights.add_ready(norm_weight_, s, sink, std::move(norm.weight));
+    weights.add_ready(norm_bias_, s, sink, std::move(norm.bias));
     x.push_back(std::move(norm.input));
   }
   return x;

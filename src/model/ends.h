@@ -12,6 +12,7 @@
 #include "model/loss.h"
 #include "model/piece_batch.h"
 #include "model/seams.h"
+#include "model/weight_gradients.h"
 
 namespace shardproof {
 
@@ -21,8 +22,9 @@ class Embedding {
 
   // By residual piece. `masks` (dropout) are kept for the backward.
   std::vector<at::Tensor> forward(const PieceBatch& batch, std::vector<at::Tensor>& masks) const;
+  // `batch` must live until `weights` have been handed over.
   void backward(std::vector<at::Tensor> gradient, const PieceBatch& batch,
-                const std::vector<at::Tensor>& masks) const;
+                const std::vector<at::Tensor>& masks, WeightGradients& weights) const;
 
  private:
   Seams& seams_;
@@ -48,7 +50,8 @@ class Head {
 
   std::vector<LossSum> forward(std::vector<at::Tensor> x, const PieceBatch& batch,
                                HeadSaved& saved) const;
-  std::vector<at::Tensor> backward(double seed, const PieceBatch& batch, HeadSaved& saved) const;
+  std::vector<at::Tensor> backward(double seed, const PieceBatch& batch, HeadSaved& saved,
+                                   WeightGradients& weights) const;
 
  private:
   Seams& seams_;

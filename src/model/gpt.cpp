@@ -25,9 +25,10 @@ struct LayerSaved {
   std::vector<at::Tensor> x;  // the layer's input, kept alone where it is recomputed
 };
 
-// One micro-batch between its forward and its backward.
+// One micro-batch between its forward and the end of its backward.
 struct Flight {
   PieceBatch batch;
+  WeightGradients weights;
   std::vector<at::Tensor> embedding_masks;
   std::vector<LayerSaved> layers;
   HeadSaved head;
@@ -50,10 +51,18 @@ struct Gpt::Impl {
     if (owned.last_layer == shape.layers) head.emplace(shape, table, seams);
   }
 
+  // The flight leaves the model; its address stays (leaves that are kept refer to the batch).
+  std::map<int, Flight>::node_type take(int micro_batch) {
+    auto node = flights.extract(micro_batch);
+    SP_CHECK(!node.empty(), fmt::format("micro-batch {} is not in flight", micro_batch));
+    return node;
+  }
+
   int index(std::size_t n) const { return seams.owned().first_layer + static_cast<int>(n); }
 
   std::vector<at::Tensor> enter(Flight& flight);
   std::vector<LossLeaf> leave(std::vector<at::Tensor> x, Flight& flight);
+  void backward(double seed, Flight& flight);
   std::vector<at::Tensor> enter_backward(double seed, Flight& flight);
   void leave_backward(std::vector<at::Tensor> gradient, Flight& flight);
   std::vector<at::Tensor> receive(const Flight& flight, Pass pass);
@@ -111,12 +120,13 @@ std::vector<LossLeaf> Gpt::Impl::leave(std::vector<at::Tensor> x, Flight& flight
 }
 
 std::vector<at::Tensor> Gpt::Impl::enter_backward(double seed, Flight& flight) {
-  return head ? head->backward(seed, flight.batch, flight.head) : receive(flight, Pass::backward);
+  return head ? head->backward(seed, flight.batch, flight.head, flight.weights)
+              : receive(flight, Pass::backward);
 }
 
 void Gpt::Impl::leave_backward(std::vector<at::Tensor> gradient, Flight& flight) {
   if (embedding) {
-    embedding->backward(std::move(gradient), flight.batch, flight.embedding_masks);
+    embedding->backward(std::move(gradient), flight.batch, flight.embedding_masks, flight.weights);
   } else {
     send(gradient, flight, Pass::backward);
   }
@@ -129,6 +139,18 @@ std::vector<at::Tensor> Gpt::Impl::layer_forward(std::size_t n, std::vector<at::
   return layers[n].mlp.forward(std::move(x), batch, pass, saved.mlp);
 }
 
+void Gpt::Impl::backward(double seed, Flight& flight) {
+  auto gradient = enter_backward(seed, flight);
+  for (std::size_t n = layers.size(); n-- > 0;) {
+    LayerSaved saved = std::move(flight.layers[n]);  // freed layer by layer
+    if (!saved.x.empty()) layer_forward(n, saved.x, flight.batch, Pass::recompute, saved);
+    gradient = layers[n].mlp.backward(std::move(gradient), flight.batch, saved.mlp, flight.weights);
+    gradient = layers[n].attention.backward(std::move(gradient), flight.batch, saved.attention,
+                                            flight.weights);
+  }
+  leave_backward(std::move(gradient), flight);
+}
+
 Gpt::Gpt(const GptShape& shape, const PieceTable& table, Seams& seams)
     : impl_(std::make_unique<Impl>(shape, table, seams)) {}
 Gpt::~Gpt() = default;
@@ -138,7 +160,7 @@ std::vector<LossLeaf> Gpt::forward(const MicroBatch& batch) {
   Impl& model = *impl_;
   SP_CHECK(!model.flights.contains(batch.index),
            fmt::format("micro-batch {} is already in flight", batch.index));
-  Flight flight{cut_batch(batch, model.shape), {}, {}, {}};
+  Flight flight{cut_batch(batch, model.shape), WeightGradients(model.seams), {}, {}, {}};
   auto x = model.enter(flight);
   flight.layers.resize(model.layers.size());
   for (std::size_t n = 0; n < model.layers.size(); ++n) {
@@ -155,21 +177,31 @@ std::vector<LossLeaf> Gpt::forward(const MicroBatch& batch) {
 
 void Gpt::backward(int micro_batch, double seed) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  Impl& model = *impl_;
-  auto node = model.flights.extract(micro_batch);
-  SP_CHECK(!node.empty(), fmt::format("micro-batch {} is not in flight", micro_batch));
+  auto node = impl_->take(micro_batch);
+  SP_CHECK(!node.mapped().weights.deferred(), "a second backward of one micro-batch");
+  impl_->backward(seed, node.mapped());
+}
+
+void Gpt::backward_input(int micro_batch, double seed) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  auto node = impl_->take(micro_batch);
   Flight& flight = node.mapped();
-  auto gradient = model.enter_backward(seed, flight);
-  for (std::size_t n = model.layers.size(); n-- > 0;) {
-    LayerSaved saved = std::move(flight.layers[n]);  // freed layer by layer
-    if (!saved.x.empty()) {
-      model.layer_forward(n, saved.x, flight.batch, Pass::recompute, saved);
-    }
-    gradient = model.layers[n].mlp.backward(std::move(gradient), flight.batch, saved.mlp);
-    gradient =
-        model.layers[n].attention.backward(std::move(gradient), flight.batch, saved.attention);
-  }
-  model.leave_backward(std::move(gradient), flight);
+  SP_CHECK(!flight.weights.deferred(), "a second backward of one micro-batch");
+  flight.weights.defer();
+  impl_->backward(seed, flight);
+  // What is kept holds its own operands.
+  flight.head = {};
+  flight.layers.clear();
+  flight.embedding_masks.clear();
+  flight.batch.masks = {};
+  impl_->flights.insert(std::move(node));
+}
+
+void Gpt::backward_weight(int micro_batch) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  auto node = impl_->take(micro_batch);
+  SP_CHECK(node.mapped().weights.deferred(), "weight gradients before those of the input");
+  node.mapped().weights.hand_over();
 }
 
 }  // namespace shardproof

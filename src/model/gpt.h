@@ -36,6 +36,11 @@ class Gpt {
   // rounded once to the parameters' dtype.
   void backward(int micro_batch, double seed);
 
+  // The same in two halves: the gradient of the stage's input now, those of the parameters later,
+  // the same bits. In between a micro-batch holds what the second half needs.
+  void backward_input(int micro_batch, double seed);
+  void backward_weight(int micro_batch);
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -272,6 +272,44 @@ TEST(Gpt, StagesChangeNoBit) {
   expect_same(leaves, expected.leaves);
 }
 
+// Order of arrival and bits, with other micro-batches in flight between the two halves.
+TEST(Gpt, ASplitBackwardHandsOverTheSameLeavesInTheSameOrder) {
+  const GptShape shape{.layers = 3, .dropout = 0.1};
+  const PieceTable table(gpt_pieces(shape));
+  const auto parameters = initial_parameters(shape, table, seed);
+  const auto batches = batches_of(shape, 3, 2);
+  using Arrivals = std::vector<std::tuple<int, int, int>>;  // (micro-batch, piece, sequence piece)
+  const auto run = [&](Leaves& leaves, Arrivals& arrivals, const auto& backward) {
+    const auto keep = keep_leaves(leaves);
+    LoneSeams seams(
+        shape, parameters,
+        [&](int piece, int s, at::Tensor leaf, const Site& site) {
+          arrivals.emplace_back(site.micro_batch, piece, s);
+          keep(piece, s, std::move(leaf), site);
+        },
+        seed);
+    Gpt gpt(shape, table, seams);
+    for (const MicroBatch& batch : batches) gpt.forward(batch);
+    backward(gpt, arrivals);
+  };
+  Leaves fused, split;
+  Arrivals of_fused, of_split;
+  run(fused, of_fused, [](Gpt& gpt, Arrivals&) {
+    for (int m = 0; m < 3; ++m) gpt.backward(m, 0.125);
+  });
+  run(split, of_split, [](Gpt& gpt, Arrivals& arrivals) {
+    gpt.backward_input(0, 0.125);
+    gpt.backward_input(1, 0.125);
+    EXPECT_TRUE(arrivals.empty()) << "every leaf waits for the second half";
+    gpt.backward_weight(0);
+    gpt.backward_input(2, 0.125);
+    gpt.backward_weight(1);
+    gpt.backward_weight(2);
+  });
+  EXPECT_EQ(of_split, of_fused);
+  expect_same(split, fused);
+}
+
 TEST(Gpt, RefusesIdsOutsideTheModel) {
   const GptShape shape;
   const PieceTable table(gpt_pieces(shape));
@@ -302,8 +340,13 @@ TEST(GptDeathTest, MicroBatchesFlyOnce) {
   LoneSeams seams(shape, initial_parameters(shape, table, seed), {}, seed);
   Gpt gpt(shape, table, seams);
   EXPECT_DEATH(gpt.backward(0, 1), "micro-batch 0 is not in flight");
+  EXPECT_DEATH(gpt.backward_weight(0), "micro-batch 0 is not in flight");
   gpt.forward(random_batch(shape, 0, 2, seed));
   EXPECT_DEATH(gpt.forward(random_batch(shape, 0, 2, seed)), "micro-batch 0 is already in flight");
+  EXPECT_DEATH(gpt.backward_weight(0), "before those of the input");
+  gpt.backward_input(0, 1);
+  EXPECT_DEATH(gpt.backward(0, 1), "a second backward");
+  EXPECT_DEATH(gpt.backward_input(0, 1), "a second backward");
 }
 
 }  // namespace

@@ -39,20 +39,24 @@ Parts MlpBranch::products(const PieceBatch& batch, Pass pass, BranchSaved& saved
 }
 
 Parts MlpBranch::products_backward(const std::vector<at::Tensor>& gradient, const PieceBatch& batch,
-                                   BranchSaved& saved) const {
+                                   BranchSaved& saved, WeightGradients& weights) const {
   const OwnedPieces& owned = seams_.owned();
   Parts input(owned.sequence.size());
   for (std::size_t s = 0; s < owned.sequence.size(); ++s) {
     const int sequence = owned.sequence[s];
     for (std::size_t n = 0; n < owned.tensor.size(); ++n) {
       const auto v = static_cast<std::size_t>(owned.tensor[n]);
-      sink(down_weight_[v], sequence, linear_weight_gradient(gradient[s], saved.activated[s][n]),
-           batch);
+      const Site at_use = gradient_site(sequence, batch);
+      weights.add(down_weight_[v], sequence, at_use,
+                  [rows = gradient[s], x = saved.activated[s][n]] {
+                    return linear_weight_gradient(rows, x);
+                  });
       const at::Tensor activated = linear_input_gradient(
           gradient[s], parameter(down_weight_[v], sequence, batch, Pass::backward));
       const at::Tensor up = gelu_backward(activated, saved.up[s][n]);
-      sink(up_weight_[v], sequence, linear_weight_gradient(up, saved.input[s]), batch);
-      sink(up_bias_[v], sequence, column_sum(up), batch);
+      weights.add(up_weight_[v], sequence, at_use,
+                  [up, x = saved.input[s]] { return linear_weight_gradient(up, x); });
+      weights.add(up_bias_[v], sequence, at_use, [up] { return column_sum(up); });
       input[s].push_back(
           linear_input_gradient(up, parameter(up_weight_[v], sequence, batch, Pass::backward)));
     }

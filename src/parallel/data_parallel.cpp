@@ -68,7 +68,7 @@ class DataParallel : public Plan {
   }
 
   const PieceTable& table() const override { return table_; }
-  Seams& seams() override { return seams_; }
+  Seams& seams(int) override { return seams_; }
   std::vector<int> micro_batches() const override { return mine_; }
 
   std::int64_t sum_tokens(std::int64_t mine) override {
@@ -83,7 +83,7 @@ class DataParallel : public Plan {
     reduced_ = nullptr;
   }
 
-  void end_micro_batch(int micro_batch) override { tree_.end_micro_batch(micro_batch); }
+  void end_micro_batch(int micro_batch, int) override { tree_.end_micro_batch(micro_batch); }
 
   StepTotals reduce(const StepShare& mine) override {
     reduce_gradients();

@@ -72,10 +72,10 @@ StepDone play_step(Plan& plan, std::int64_t step) {
   for (const int m : plan.micro_batches()) {
     for (int p = 0; p < static_cast<int>(plan.table().pieces().size()); ++p) {
       for (int s = 0; s < pieces; ++s) {
-        plan.seams().gradient(p, s, leaf_of(plan.table(), p, m, s, step), {});
+        plan.seams(0).gradient(p, s, leaf_of(plan.table(), p, m, s, step), {});
       }
     }
-    plan.end_micro_batch(m);
+    plan.end_micro_batch(m, 0);
     for (int s = 0; s < pieces; ++s) losses.push_back({m, s, 1.0 / (3 + m * pieces + s), 5});
   }
   done.totals = plan.reduce({losses, 100, false});
@@ -201,9 +201,9 @@ TEST(DataParallel, MeanLossIsOverAllTokensOfTheWorld) {
     plan.begin_step(0);
     const std::int64_t tokens = plan.sum_tokens(first ? 1 : 3);
     for (int p = 0; p < static_cast<int>(plan.table().pieces().size()); ++p) {
-      plan.seams().gradient(p, 0, leaf_of(plan.table(), p, comm.rank(), 0, 0), {});
+      plan.seams(0).gradient(p, 0, leaf_of(plan.table(), p, comm.rank(), 0, 0), {});
     }
-    plan.end_micro_batch(comm.rank());
+    plan.end_micro_batch(comm.rank(), 0);
     const std::vector<LossLeaf> losses{{comm.rank(), 0, first ? 2.0 : 12.0, 0},
                                        {comm.rank(), 1, 0.0, 0}};
     const StepTotals totals = plan.reduce({losses, 0, false});
@@ -220,9 +220,9 @@ TEST(DataParallel, NormCountsEveryElementOnce) {
       for (int p = 0; p < static_cast<int>(plan.table().pieces().size()); ++p) {
         at::Tensor ones = at::empty({plan.table().range(p).size()}, at::kFloat);
         ones.fill_(1.0);
-        plan.seams().gradient(p, 0, ones, {});
+        plan.seams(0).gradient(p, 0, ones, {});
       }
-      plan.end_micro_batch(comm.rank());
+      plan.end_micro_batch(comm.rank(), 0);
       for (int s = 0; s < 2; ++s) losses.push_back({comm.rank(), s, 0.0, 0});
       const double norm = plan.reduce({losses, 0, false}).grad_norm;
       EXPECT_EQ(norm, std::sqrt(9.0 * static_cast<double>(plan.table().elements())));
@@ -236,9 +236,9 @@ TEST(DataParallel, MemoryAndTheWishToStopReachEveryRank) {
     plan.sum_tokens(1);
     std::vector<LossLeaf> losses;
     for (int p = 0; p < static_cast<int>(plan.table().pieces().size()); ++p) {
-      plan.seams().gradient(p, 0, leaf_of(plan.table(), p, comm.rank(), 0, 0), {});
+      plan.seams(0).gradient(p, 0, leaf_of(plan.table(), p, comm.rank(), 0, 0), {});
     }
-    plan.end_micro_batch(comm.rank());
+    plan.end_micro_batch(comm.rank(), 0);
     for (int s = 0; s < 2; ++s) losses.push_back({comm.rank(), s, 0.0, 0});
     const StepTotals totals = plan.reduce({losses, 10 + 10 * comm.rank(), comm.rank() == 1});
     EXPECT_EQ(totals.memory_max, 30);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "parallel/mesh_pieces.h"
+#include "parallel/pipeline_rules.h"
 
 namespace shardproof {
 namespace {
@@ -87,7 +88,8 @@ std::string too_few_pieces(const Layout& layout, const GptShape& shape) {
 
 }  // namespace
 
-std::string problem(const Layout& layout, const GptShape& shape, int micro_batches, int ranks) {
+std::string problem(const Layout& layout, const GptShape& shape, int micro_batches, int ranks,
+                    const std::vector<int>& stage_layers) {
   if (std::string text = problem(shape); !text.empty()) return text;
   if (std::string text = unsupported(layout); !text.empty()) return text;
   if (shape.tied) {
@@ -100,6 +102,10 @@ std::string problem(const Layout& layout, const GptShape& shape, int micro_batch
   if (std::string text = too_few_heads(layout, shape); !text.empty()) return text;
   if (micro_batches < 1) {
     return fmt::format("{} micro-batches a step; expected at least 1", micro_batches);
+  }
+  if (std::string text = pipeline_problem(layout, shape, micro_batches, stage_layers);
+      !text.empty()) {
+    return text;
   }
   // More data ranks than micro-batches is legal: a rank without gradients still takes part.
   if (ranks == 0 || ranks == layout.world()) return "";

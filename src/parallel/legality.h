@@ -3,13 +3,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "mesh/layout.h"
 #include "model/gpt_shape.h"
 
 namespace shardproof {
 
-// Empty when legal, else one sentence. `ranks` 0: any world size.
-std::string problem(const Layout& layout, const GptShape& shape, int micro_batches, int ranks = 0);
+// Empty when legal, else one sentence. `ranks` 0: any world size. `stage_layers`: of the config.
+std::string problem(const Layout& layout, const GptShape& shape, int micro_batches, int ranks = 0,
+                    const std::vector<int>& stage_layers = {});
 
 }  // namespace shardproof

@@ -90,7 +90,7 @@ class MeshParallel : public Plan {
   }
 
   const PieceTable& table() const override { return table_; }
-  Seams& seams() override { return seams_; }
+  Seams& seams(int) override { return seams_; }
   std::vector<int> micro_batches() const override { return gradient_.micro_batches(); }
 
   std::int64_t sum_tokens(std::int64_t mine) override {
@@ -105,7 +105,7 @@ class MeshParallel : public Plan {
     reduced_ = nullptr;
   }
 
-  void end_micro_batch(int micro_batch) override { gradient_.end_micro_batch(micro_batch); }
+  void end_micro_batch(int micro_batch, int) override { gradient_.end_micro_batch(micro_batch); }
 
   StepTotals reduce(const StepShare& mine) override;
   void update(const AdamWConfig& config, const AdamWStep& at,

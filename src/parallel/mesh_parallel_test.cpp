@@ -50,14 +50,14 @@ void with_plans(const std::string& text, const Body& body) {
 
 StepTotals step(Plan& plan) {
   plan.begin_step(0);
-  Gpt model(tiny(), plan.table(), plan.seams());
+  Gpt model(tiny(), plan.table(), plan.seams(0));
   std::vector<LossLeaf> losses;
   for (const int m : plan.micro_batches()) {
     const MicroBatch batch = testing::random_batch(tiny(), m, 2, 5, 4);
     const auto leaves = model.forward(batch);
     losses.insert(losses.end(), leaves.begin(), leaves.end());
     model.backward(m, 0.125);
-    plan.end_micro_batch(m);
+    plan.end_micro_batch(m, 0);
   }
   const StepTotals totals = plan.reduce({losses, 100, false});
   plan.update({}, {1e-2, 0.5, 0}, {"*.bias"});

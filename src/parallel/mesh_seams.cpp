@@ -76,7 +76,7 @@ std::size_t leaves_of(Node node) {
 }  // namespace
 
 MeshSeams::MeshSeams(Mesh& mesh, const GptShape& shape, std::vector<at::Tensor> parameters,
-                     Sink sink, std::uint64_t seed)
+                     Sink sink, std::uint64_t seed, const StageChunk& stage)
     : LoneSeams(shape, std::move(parameters), std::move(sink), seed),
       tensor_(mesh.axis(Axis::tensor)),
       context_(mesh.axis(Axis::context)),
@@ -86,9 +86,11 @@ MeshSeams::MeshSeams(Mesh& mesh, const GptShape& shape, std::vector<at::Tensor> 
       residual_(residual_pieces(mesh.layout(), shape.sequence_pieces, mesh.at().cp)),
       sequence_pieces_(shape.sequence_pieces),
       sequence_parallel_(mesh.layout().sequence_parallel),
+      stage_(stage.link != nullptr ? stage : StageChunk{nullptr, 0, {0, shape.layers}}),
       owned_{tensor_owners_.owned[static_cast<std::size_t>(mesh.at().tp)],
              context_owners_.owned[static_cast<std::size_t>(mesh.at().cp)],
-             residual_[static_cast<std::size_t>(mesh.at().tp)], 0, shape.layers} {
+             residual_[static_cast<std::size_t>(mesh.at().tp)], stage_.layers.first,
+             stage_.layers.last} {
   if (mesh.layout().cp == 1 || mesh.layout().context_kind != "ulysses") return;
   ulysses_.emplace(context_, context_owners_.owned,
                    attention_tensor_pieces(mesh.layout(), shape.tensor_pieces, mesh.at().tp));
@@ -285,6 +287,16 @@ std::vector<KeyValue> MeshSeams::return_key_gradients(
   std::vector<KeyValue> sums;
   for (const auto& of_piece : parts) sums.push_back(*tree_sum(of_piece, 0, sequence_pieces_, add));
   return sums;
+}
+
+void MeshSeams::stage_send(at::Tensor activation, const Site& site) {
+  SP_CHECK(stage_.link != nullptr, "a chunk with no other stage");
+  stage_.link->send(std::move(activation), stage_.chunk, site);
+}
+
+at::Tensor MeshSeams::stage_receive(at::IntArrayRef shape, const Site& site) {
+  SP_CHECK(stage_.link != nullptr, "a chunk with no other stage");
+  return stage_.link->receive(shape, stage_.chunk, site);
 }
 
 }  // namespace shardproof

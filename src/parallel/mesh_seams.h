@@ -1,5 +1,6 @@
-// mesh_seams: the seams of a rank of a dp x tp (+sp) x cp mesh: values of other tensor pieces come
-// over the tp axis, keys and values of other sequence pieces over the cp axis. Sums are canonical
+// mesh_seams: the seams of a rank of a dp x tp (+sp) x cp x pp mesh, of one chunk of its layers:
+// values of other tensor pieces come over the tp axis, keys and values of other sequence pieces
+// over the cp axis, activations of other layers over the pp axis. Sums are canonical
 // (comm/canonical.h): this rank adds the maximal subtrees of its own pieces, the owners of the
 // result add those of all ranks, so every value has the bits of a lone rank.
 // Keys and values go straight to the ranks whose queries may look at them (one all-to-all;
@@ -16,15 +17,25 @@
 #include "comm/canonical.h"
 #include "mesh/mesh.h"
 #include "model/seams.h"
+#include "parallel/stage_layers.h"
+#include "parallel/stage_link.h"
 #include "parallel/ulysses.h"
 
 namespace shardproof {
 
+// One of a rank's chunks: its layers, and the way to the stages around them. Without a link the
+// chunk is the whole model.
+struct StageChunk {
+  StageLink* link = nullptr;  // outlives the seams
+  int chunk = 0;
+  LayerRange layers;
+};
+
 class MeshSeams : public LoneSeams {
  public:
-  // `parameters` by global piece index; pieces of other tensor ranks may be undefined.
+  // `parameters` by global piece index; pieces of other tensor ranks and stages may be undefined.
   MeshSeams(Mesh& mesh, const GptShape& shape, std::vector<at::Tensor> parameters, Sink sink,
-            std::uint64_t seed);
+            std::uint64_t seed, const StageChunk& stage = {});
 
   const OwnedPieces& owned() const override { return owned_; }
   std::vector<at::Tensor> tensor_sum(Parts parts, const Site& site) override;
@@ -39,6 +50,8 @@ class MeshSeams : public LoneSeams {
                                       const Site& site) override;
   std::vector<KeyValue> return_key_gradients(std::span<const std::vector<KeyValue>> partial,
                                              int tensor_piece, const Site& site) override;
+  void stage_send(at::Tensor activation, const Site& site) override;
+  at::Tensor stage_receive(at::IntArrayRef shape, const Site& site) override;
 
  private:
   struct Subtrees;
@@ -59,6 +72,7 @@ class MeshSeams : public LoneSeams {
   const std::vector<std::vector<int>> residual_;        // by tensor rank
   const int sequence_pieces_;
   const bool sequence_parallel_;
+  const StageChunk stage_;
   OwnedPieces owned_;
   std::optional<Ulysses> ulysses_;
 };

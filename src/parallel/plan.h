@@ -11,9 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/piece.h"
 #include "model/gpt.h"
 #include "optim/adamw.h"
+#include "parallel/schedule.h"
 
 namespace shardproof {
 
@@ -53,15 +55,20 @@ class Plan {
   virtual ~Plan() = default;
 
   virtual const PieceTable& table() const = 0;
-  virtual Seams& seams() = 0;
   virtual std::vector<int> micro_batches() const = 0;  // the global indices this rank runs
+
+  // A rank holds one or more runs of layers, each a model of its own over its own seams, and runs
+  // them in the order of the schedule.
+  virtual int chunks() const { return 1; }
+  virtual Seams& seams(int chunk) = 0;
+  virtual Schedule schedule() const;  // each micro-batch forward and backward, unless overridden
 
   // Sums over all ranks BEFORE the step's first forward; exact.
   virtual std::int64_t sum_tokens(std::int64_t mine) = 0;
 
-  // Around each micro-batch's forward and backward.
   virtual void begin_step(std::int64_t step) = 0;
-  virtual void end_micro_batch(int micro_batch) = 0;  // its gradients are complete
+  // All gradients of this micro-batch have come from this chunk.
+  virtual void end_micro_batch(int micro_batch, int chunk) = 0;
 
   // After the last micro-batch: the canonical sum of gradients reaches its owners, and the step's
   // scalars reach everybody in one exchange. A rank without micro-batches takes part.
@@ -79,6 +86,8 @@ class Plan {
 
   virtual PlanBytes bytes() const = 0;
   virtual std::uint64_t bytes_sent() const = 0;  // that this rank made travel, since the start
+  // Waited for other pipeline stages inside forward and backward, since the start.
+  virtual Duration pipeline_idle() const { return {}; }
 };
 
 }  // namespace shardproof

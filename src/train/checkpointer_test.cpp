@@ -66,11 +66,11 @@ class StatePlan : public Plan {
   }
   int loads = 0;
 
-  Seams& seams() override { return unused<Seams>(); }
+  Seams& seams(int) override { return unused<Seams>(); }
   std::vector<int> micro_batches() const override { return {}; }
   std::int64_t sum_tokens(std::int64_t) override { return 0; }
   void begin_step(std::int64_t) override {}
-  void end_micro_batch(int) override {}
+  void end_micro_batch(int, int) override {}
   StepTotals reduce(const StepShare&) override { return {}; }
   void update(const AdamWConfig&, const AdamWStep&, const std::vector<std::string>&) override {}
   void gather_parameters() override {}

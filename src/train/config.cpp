@@ -130,8 +130,9 @@ class Checker {
     }
     const Layout layout = read_layout();
     check_accumulation(layout);
-    const std::string text = problem(layout, shape_of(config_), config_.micro_batches());
-    if (!text.empty()) fail({"run.layout"}, text);
+    const std::string text = problem(layout, shape_of(config_), config_.micro_batches(), 0,
+                                     config_.parallel.stage_layers);
+    if (!text.empty()) fail({"run.layout", "parallel.stage_layers"}, text);
   }
 
   Layout read_layout() const {

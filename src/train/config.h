@@ -1,10 +1,10 @@
 // config: one struct tree with defaults, a strict parser (TOML, or JSON with the same keys) and
 // check(). An unknown key, a wrong type or an impossible value is Error bad_input naming key, line
 // and what was expected. Only this file's parser and main read anything from outside.
-// The Case is everything but `run` and `checkpoint`; a Run adds them. Both print on one line: the
-// keys that are not at their defaults as a.b=c in struct order, the syntax of --set. A value with
-// blanks, quotes or brackets is written as a JSON string, so a line splits at blanks outside double
-// quotes and never holds a single quote. Thread rule: values. Torch-free.
+// The Case is everything but `checkpoint`, `parallel` and `run`; a Run adds them. Both print on one
+// line: the keys that are not at their defaults as a.b=c in struct order, the syntax of --set. A
+// value with blanks, quotes or brackets is written as a JSON string, so a line splits at blanks
+// outside double quotes and never holds a single quote. Thread rule: values. Torch-free.
 #pragma once
 
 #include <cstdint>
@@ -79,6 +79,12 @@ struct CheckpointSection {
   bool operator==(const CheckpointSection&) const = default;
 };
 
+// How a layout divides the work in detail. Not part of the Case: never changes the bits.
+struct ParallelSection {
+  std::vector<int> stage_layers;  // of each pipeline stage, chunk by chunk; empty: balanced
+  bool operator==(const ParallelSection&) const = default;
+};
+
 // Not part of the Case: never changes the bits.
 struct RunSection {
   std::string layout = "dp4.zero1";
@@ -95,6 +101,7 @@ struct Config {
   OptimizerSection optimizer;
   NumericsSection numerics;
   CheckpointSection checkpoint;
+  ParallelSection parallel;
   RunSection run;
 
   int micro_batches() const { return training.global_batch / training.micro_batch; }
@@ -120,7 +127,7 @@ void check(const Config& config, const Origins& origins = {});
 
 std::string to_toml(const Config& config);  // every key; parses back to the same config
 Json to_json(const Config& config);
-std::string case_line(const Config& config);  // without `run` and `checkpoint`
+std::string case_line(const Config& config);  // the Case alone
 std::string run_line(const Config& config);
 Config parse_run_line(std::string_view line);  // for replay
 

@@ -66,7 +66,7 @@ int distance(std::string_view a, std::string_view b) {
 
 std::vector<Field> fields(Config& c) {
   using enum KeyUse;
-  auto& [model, data, training, optimizer, numerics, checkpoint, run_] = c;
+  auto& [model, data, training, optimizer, numerics, checkpoint, parallel, run_] = c;
   return {
       {"model", "layers", &model.layers, between(1, 1024), bits, "transformer blocks"},
       {"model", "width", &model.width, between(1, 65536), bits,
@@ -138,6 +138,9 @@ std::vector<Field> fields(Config& c) {
       {"checkpoint", "every", &checkpoint.every, at_least(0), run, "steps; 0: only where asked"},
       {"checkpoint", "last", &checkpoint.last, {}, run, "also after the last step"},
 
+      {"parallel", "stage_layers", &parallel.stage_layers, between(1, 1024), run,
+       "layers of each pipeline stage, such as [3,5]; empty: balanced"},
+
       {"run", "layout", &run_.layout, {}, run, "who owns which piece, such as dp4.zero1"},
       {"run", "backend", &run_.backend, one_of({"threads", "mpi"}), run, "what ranks are"},
       {"run", "fault", &run_.fault, {}, run, "rank:step:phase:kill|stop|delay=S"},
@@ -158,6 +161,9 @@ std::string Field::expected() const {
     std::string operator()(const std::string*) const {
       if (range.choices.empty()) return "a text";
       return fmt::format("one of {}", fmt::join(range.choices, ", "));
+    }
+    std::string operator()(const std::vector<int>*) const {
+      return "a list of integers" + in_range(range);
     }
     std::string operator()(const std::vector<std::string>*) const { return "a list of texts"; }
   };
@@ -196,6 +202,10 @@ void check_range(const Field& field, const std::string& place) {
       return range.choices.empty() ||
              std::find(range.choices.begin(), range.choices.end(), *value) != range.choices.end();
     }
+    bool operator()(const std::vector<int>* value) const {
+      return std::all_of(value->begin(), value->end(),
+                         [&](int item) { return contains(range, item); });
+    }
     bool operator()(const std::vector<std::string>*) const { return true; }
   };
   if (!std::visit(Legal{field.range}, field.member)) wrong(field, field.value(), place);
@@ -206,12 +216,13 @@ void assign(const Field& field, const Json& value, const std::string& place) {
     const Field& field;
     const Json& value;
     const std::string& place;
+    // A JSON integer above 2^63 - 1 is unsigned; compare as double before narrowing.
+    static bool is_int(const Json& value) {
+      return value.is_number_integer() &&
+             std::abs(value.get<double>()) <= std::numeric_limits<int>::max();
+    }
     void operator()(int* out) const {
-      // A JSON integer above 2^63 - 1 is unsigned; compare as double before narrowing.
-      if (!value.is_number_integer() ||
-          std::abs(value.get<double>()) > std::numeric_limits<int>::max()) {
-        wrong(field, value, place);
-      }
+      if (!is_int(value)) wrong(field, value, place);
       *out = value.get<int>();
     }
     void operator()(double* out) const {
@@ -225,6 +236,12 @@ void assign(const Field& field, const Json& value, const std::string& place) {
     void operator()(std::string* out) const {
       if (!value.is_string()) wrong(field, value, place);
       *out = value.get<std::string>();
+    }
+    void operator()(std::vector<int>* out) const {
+      if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_int)) {
+        wrong(field, value, place);
+      }
+      *out = value.get<std::vector<int>>();
     }
     void operator()(std::vector<std::string>* out) const {
       const auto is_text = [](const Json& item) { return item.is_string(); };

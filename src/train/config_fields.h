@@ -14,8 +14,8 @@
 
 namespace shardproof {
 
-// Legal values of a key: numbers in [lo, hi] (without an end where `open_lo` / `open_hi`), or one
-// of `choices`.
+// Legal values of a key, or of the items of a list: numbers in [lo, hi] (without an end where
+// `open_lo` / `open_hi`), or one of `choices`.
 struct Range {
   double lo = -std::numeric_limits<double>::max();
   double hi = std::numeric_limits<double>::max();
@@ -34,7 +34,8 @@ enum class KeyUse {
 struct Field {
   std::string_view section;
   std::string_view key;
-  std::variant<int*, double*, bool*, std::string*, std::vector<std::string>*> member;
+  std::variant<int*, double*, bool*, std::string*, std::vector<int>*, std::vector<std::string>*>
+      member;
   Range range;
   KeyUse use = KeyUse::bits;
   std::string_view doc;

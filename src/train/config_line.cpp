@@ -70,9 +70,11 @@ struct ReadValue {
   Json operator()(const std::string*) const {
     return text.starts_with('"') ? parse_json(text, place) : Json(std::string(text));
   }
-  Json operator()(const std::vector<std::string>*) const {
+  Json list() const {
     return text.starts_with('[') ? parse_json(text, place) : Json(std::string(text));
   }
+  Json operator()(const std::vector<int>*) const { return list(); }
+  Json operator()(const std::vector<std::string>*) const { return list(); }
 };
 
 bool is_utf8(std::string_view text) {

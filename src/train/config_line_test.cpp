@@ -33,6 +33,7 @@ RC_GTEST_PROP(ConfigLine, ARunLineParsesBackAndFitsBetweenSingleQuotes, ()) {
   Config only_case = config;
   only_case.run = RunSection{};
   only_case.checkpoint = CheckpointSection{};
+  only_case.parallel = ParallelSection{};
   RC_ASSERT(parse_run_line(case_line(config)) == only_case);
 }
 
@@ -50,6 +51,7 @@ TEST(ConfigLine, SetTakesEachKindOfValue) {
   set_key(config, "data.path=my file.txt");
   set_key(config, "checkpoint.directory=\"a\\\"b\"");
   set_key(config, "optimizer.no_decay=[\"a\", \"b c\"]");
+  set_key(config, "parallel.stage_layers=[3, 5]");
   set_key(config, "run.fault=");
   EXPECT_EQ(config.training.steps, 10);
   EXPECT_EQ(config.optimizer.lr, 1e-4);
@@ -58,6 +60,7 @@ TEST(ConfigLine, SetTakesEachKindOfValue) {
   EXPECT_EQ(config.data.path, "my file.txt");
   EXPECT_EQ(config.checkpoint.directory, "a\"b");
   EXPECT_EQ(config.optimizer.no_decay, (std::vector<std::string>{"a", "b c"}));
+  EXPECT_EQ(config.parallel.stage_layers, (std::vector<int>{3, 5}));
   EXPECT_EQ(config.run.fault, "");
 }
 
@@ -82,6 +85,9 @@ TEST(ConfigLine, AWrongSetNamesItselfAndChangesNothing) {
       {"data.kind=words", "found \"words\"; expected one of synthetic, text, tokens"},
       {"optimizer.no_decay=x", "found \"x\"; expected a list of texts"},
       {"optimizer.no_decay=[1]", "found [1]; expected a list of texts"},
+      {"parallel.stage_layers=3", "found \"3\"; expected a list of integers >= 1"},
+      {"parallel.stage_layers=[2,0]", "found [2,0]; expected a list of integers >= 1"},
+      {"parallel.stage_layers=[1.5]", "found [1.5]; expected a list of integers"},
       {"data.path=\"open", "--set data.path=\"open"},
   };
   for (const Case& each : cases) {

@@ -78,6 +78,9 @@ TEST(Config, ModelAndLayoutMustFit) {
   expect_refusal({"run.layout=dp2.pp2"},
                  {"--set run.layout=dp2.pp2", "run.layout:", "pipeline parallelism (pp)",
                   "not supported yet", "dpN, tpN"});
+  expect_refusal({"parallel.stage_layers=[1,1]"},
+                 {"--set parallel.stage_layers=[1,1]",
+                  "expected one of at least 1 for each of 1 stage", "such as [2]"});
   expect_refusal({"run.layout=tp3"}, {"--set run.layout=tp3", "expected tp 1 to 2"});
   expect_refusal({"run.layout=dp4.zero2"}, {"ZeRO stage 2 is not supported yet"});
   expect_refusal({"run.layout=dq4"}, {"--set run.layout=dq4", "part \"dq4\"", "expected"});
@@ -133,6 +136,7 @@ TEST(Config, TheDigestIsOfWhatDeterminesTheBits) {
       void operator()(double* value) const { *value = *value / 2 + 0.01; }
       void operator()(bool* value) const { *value = !*value; }
       void operator()(std::string* value) const { *value += "x"; }
+      void operator()(std::vector<int>* value) const { value->push_back(1); }
       void operator()(std::vector<std::string>* value) const { value->push_back("x"); }
     };
     std::visit(Change{}, other->member);

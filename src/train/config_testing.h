@@ -38,6 +38,10 @@ inline Config any_config() {
         *value = *rc::gen::elementOf(range.choices);
       }
     }
+    void operator()(std::vector<int>* value) const {
+      value->resize(*rc::gen::inRange<std::size_t>(0, 4));
+      for (int& item : *value) (*this)(&item);
+    }
     void operator()(std::vector<std::string>* value) const {
       value->clear();
       const int count = *rc::gen::inRange(0, 4);

@@ -1,8 +1,8 @@
 // ctest: unit
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
+#include <sys/stat.h>
 
 #include <unistd.h>
 

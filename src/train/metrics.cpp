@@ -63,6 +63,7 @@ Json StepMetrics::to_json() const {
               {"seconds", seconds},
               {"tokens_per_second", tokens_per_second()},
               {"parts", by_part},
+              {"pipeline_idle", pipeline_idle},
               {"flops", flops},
               {"peak_flops", peak_flops},
               {"utilisation", utilisation()},

@@ -1,6 +1,7 @@
 // metrics: one JSON line a step: loss, grad_norm, lr, tokens/s, model-flops utilisation against a
 // measured peak, achieved bytes/s, seconds of data / forward / backward / exposed communication /
 // optimizer / checkpoint, memory per rank (maximum and mean). Times are wall seconds of this rank.
+// pipeline_idle is the part of forward and backward in which this rank waited for other stages.
 // Exposed communication is the time a rank does not compute its model because of others: waiting,
 // transfers, and the additions of the canonical order. A checkpoint counts for the step after it.
 // Thread rule: one Metrics per rank.
@@ -27,6 +28,7 @@ struct StepMetrics {
   std::int64_t tokens = 0;  // of the world, padding and ignored included
   double seconds = 0;
   std::array<double, part_count> parts{};
+  double pipeline_idle = 0;                      // seconds, inside forward and backward
   double flops = 0;                              // of the world, by the model's formula
   double peak_flops = 0;                         // measured, of the world; 0: not measured
   std::uint64_t bytes_sent = 0;                  // by this rank, in this step

@@ -48,6 +48,7 @@ TEST(Metrics, TimesPartsOnTheGivenClockAndWritesOneLineAStep) {
       metrics.current().flops = 3e9;
       metrics.current().peak_flops = 1e10;
       metrics.current().bytes_sent = 2000;
+      metrics.current().pipeline_idle = 0.125;
       metrics.end_step();
     }
     EXPECT_DOUBLE_EQ(metrics.last().seconds, 0.5);
@@ -58,6 +59,7 @@ TEST(Metrics, TimesPartsOnTheGivenClockAndWritesOneLineAStep) {
   const Json& line = lines[1];
   EXPECT_EQ(line.at("step"), 1);
   EXPECT_EQ(line.at("loss"), 1.5);
+  EXPECT_EQ(line.at("pipeline_idle"), 0.125);
   EXPECT_DOUBLE_EQ(line.at("parts").at("forward").get<double>(), 0.2);
   EXPECT_DOUBLE_EQ(line.at("parts").at("communication").get<double>(), 0.05);
   EXPECT_EQ(line.at("parts").at("backward"), 0.0);

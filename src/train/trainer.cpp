@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/memory_use.h"
 #include "optim/grad_clip.h"
 #include "optim/schedule.h"
 #include "train/sections.h"
@@ -40,7 +39,7 @@ Error cannot_go_on(std::int64_t step, const std::string& why) {
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts)
-    : parts_(parts), model_(shape_of(parts.config), parts.plan.table(), parts.plan.seams()) {}
+    : parts_(parts), executor_(shape_of(parts.config), parts.plan) {}
 
 StepResult Trainer::step() {
   Plan& plan = parts_.plan;
@@ -61,18 +60,8 @@ StepResult Trainer::step() {
     throw cannot_go_on(step_, "no valid token in the whole global batch; expected 1");
   const double seed = static_cast<float>(1.0 / static_cast<double>(tokens));
 
-  std::vector<LossLeaf> losses;
   enter(step_, Phase::forward);
-  for (const MicroBatch& batch : batches) {
-    const MemoryScope memory(MemoryUse::activations);
-    const auto leaves = timed(Part::forward, [&] { return model_.forward(batch); });
-    losses.insert(losses.end(), leaves.begin(), leaves.end());
-    if (&batch == &batches.front()) enter(step_, Phase::backward);
-    timed(Part::backward, [&] {
-      model_.backward(batch.index, seed);
-      plan.end_micro_batch(batch.index);
-    });
-  }
+  const auto losses = executor_.run(batches, seed, metrics, [&] { enter(step_, Phase::backward); });
 
   enter(step_, Phase::reduced);
   const StepShare mine{losses, memory_bytes(), parts_.stop != nullptr && parts_.stop->load()};
@@ -134,6 +123,9 @@ void Trainer::record(const StepResult& result, double clip_factor,
   metrics.peak_flops = parts_.peak_flops;
   const std::uint64_t sent = parts_.plan.bytes_sent();
   metrics.bytes_sent = sent - std::exchange(bytes_sent_, sent);
+  const Duration idle = parts_.plan.pipeline_idle();
+  metrics.pipeline_idle =
+      std::chrono::duration<double>(idle - std::exchange(pipeline_idle_, idle)).count();
   metrics.memory_max = totals.memory_max;
   metrics.memory_mean = totals.memory_mean;
   parts_.metrics.end_step();

@@ -1,7 +1,6 @@
-// trainer: the training step, on one screen. Composes a Plan, a Loader, a Gpt, a Checkpointer and a
-// TraceWriter; names no collective.
-// Guarantee: everything that survives a restart is the plan's state, the loader's cursor and the
-// step number. Thread rule: one trainer per rank.
+// trainer: the training step, on one screen. Composes a Plan, a Loader, an Executor, a Checkpointer
+// and a TraceWriter; names no collective. Guarantee: everything that survives a restart is the
+// plan's state, the loader's cursor and the step number. Thread rule: one trainer per rank.
 #pragma once
 
 #include <atomic>
@@ -11,10 +10,10 @@
 #include <vector>
 
 #include "data/loader.h"
-#include "model/gpt.h"
 #include "trace/writer.h"
 #include "train/checkpointer.h"
 #include "train/config.h"
+#include "train/execute.h"
 #include "train/hooks.h"
 #include "train/memory_ledger.h"
 #include "train/metrics.h"
@@ -64,9 +63,10 @@ class Trainer {
               const StepTotals& totals);
 
   TrainerParts parts_;
-  Gpt model_;
+  Executor executor_;
   std::int64_t step_ = 0;
   std::uint64_t bytes_sent_ = 0;  // until the end of the last step
+  Duration pipeline_idle_{};      // the same
 };
 
 }  // namespace shardproof
