@@ -47,7 +47,8 @@ std::vector<LayerRange> chunk_layers(const Layout& layout, int pp_rank, int laye
   return mine;
 }
 
-bool holds(const LayerRange& stage, int layers, const std::string& parameter) {
+bool holds(const LayerRange& stage, const GptShape& shape, const std::string& parameter) {
+  const bool last = stage.last == shape.layers;
   constexpr std::string_view blocks = "blocks.";
   if (parameter.starts_with(blocks)) {
     int layer = -1;
@@ -56,10 +57,11 @@ bool holds(const LayerRange& stage, int layers, const std::string& parameter) {
     SP_CHECK(error == std::errc() && rest != end && *rest == '.', parameter);
     return stage.first <= layer && layer < stage.last;
   }
-  if (parameter.starts_with("embed.") || parameter.starts_with("pos.")) return stage.first == 0;
+  if (parameter.starts_with("embed.")) return stage.first == 0 || (last && shape.tied);
+  if (parameter.starts_with("pos.")) return stage.first == 0;
   SP_CHECK(parameter.starts_with("ln_f.") || parameter.starts_with("head."),
            "a parameter of no stage: " + parameter);
-  return stage.last == layers;
+  return last;
 }
 
 }  // namespace shardproof

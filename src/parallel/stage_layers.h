@@ -1,6 +1,7 @@
 // stage_layers: which layers, and which parameters, each virtual stage of a pipeline holds:
 // balanced contiguous runs, or runs of given sizes. The embeddings are on the first stage, the
-// final norm and the head on the last. Virtual stage = chunk * pp + pp_rank (see schedule.h).
+// final norm and the head on the last; a tied embedding,
+// which the head uses too, is on both. Virtual stage = chunk * pp + pp_rank (see schedule.h).
 // Torch-free. Thread rule: pure.
 #pragma once
 
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "mesh/layout.h"
+#include "model/gpt_shape.h"
 
 namespace shardproof {
 
@@ -28,6 +30,6 @@ std::vector<LayerRange> chunk_layers(const Layout& layout, int pp_rank, int laye
                                      const std::vector<int>& sizes = {});
 
 // Whether a stage of these layers holds a parameter ("blocks.3.ln1.weight"), by its name.
-bool holds(const LayerRange& stage, int layers, const std::string& parameter);
+bool holds(const LayerRange& stage, const GptShape& shape, const std::string& parameter);
 
 }  // namespace shardproof

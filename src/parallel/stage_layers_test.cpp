@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "model/gpt_shape.h"
-
 namespace shardproof {
 namespace {
 
@@ -50,17 +48,21 @@ RC_GTEST_PROP(StageLayers, EveryParameterIsOnExactlyOneStage, ()) {
   const Ranges ranges = stage_layers(layout, shape.layers);
   for (const PieceSpec& piece : gpt_pieces(shape)) {
     RC_ASSERT(std::ranges::count_if(ranges, [&](const LayerRange& range) {
-                return holds(range, shape.layers, piece.name);
+                return holds(range, shape, piece.name);
               }) == 1);
   }
+  shape.tied = true;
+  const auto embeddings = std::ranges::count_if(
+      ranges, [&](const LayerRange& range) { return holds(range, shape, "embed.weight"); });
+  RC_ASSERT(embeddings == std::min(stages, 2));  // the head's stage too
   const auto [least, most] = std::ranges::minmax(
       ranges, {}, [](const LayerRange& range) { return range.last - range.first; });
   RC_ASSERT(most.last - most.first - (least.last - least.first) <= 1);
 }
 
 TEST(StageLayersDeathTest, AParameterThatNoStageKnowsIsABug) {
-  EXPECT_TRUE(holds({0, 2}, 2, "blocks.1.attn.q.weight"));
-  EXPECT_DEATH(holds({0, 2}, 2, "extra.weight"), "a parameter of no stage: extra.weight");
+  EXPECT_TRUE(holds({0, 2}, {}, "blocks.1.attn.q.weight"));
+  EXPECT_DEATH(holds({0, 2}, {}, "extra.weight"), "a parameter of no stage: extra.weight");
 }
 
 }  // namespace

@@ -36,6 +36,8 @@ GptShape eight_layers() {
   shape.vocabulary = 32;
   shape.sequence = 8;
   shape.dropout = 0.1;
+  shape.tied = true;  // the first and the last stage use one parameter
+  shape.label_smoothing = 0.1;
   return shape;
 }
 
@@ -54,7 +56,7 @@ class Union {
     return [this](int piece, int sequence, at::Tensor leaf, const Site& site) {
       const std::lock_guard lock(mutex_);
       const auto [found, fresh] =
-          leaves_.emplace(std::tuple(piece, site.micro_batch, sequence), leaf);
+          leaves_.emplace(std::tuple(piece, site.micro_batch, sequence, site.use), leaf);
       EXPECT_TRUE(fresh || same_bits(found->second, leaf)) << "piece " << piece;
     };
   }
@@ -71,10 +73,11 @@ class Union {
     EXPECT_EQ(losses_, other.losses_);
     ASSERT_EQ(leaves_.size(), other.leaves_.size());
     for (const auto& [key, leaf] : leaves_) {
-      const auto& [piece, micro_batch, sequence] = key;
+      const auto& [piece, micro_batch, sequence, use] = key;
       ASSERT_TRUE(other.leaves_.contains(key)) << "piece " << piece;
       EXPECT_TRUE(same_bits(leaf, other.leaves_.at(key)))
-          << "piece " << piece << ", micro-batch " << micro_batch << ", sequence " << sequence;
+          << "piece " << piece << ", micro-batch " << micro_batch << ", sequence " << sequence
+          << ", use " << use;
     }
   }
 
@@ -88,7 +91,7 @@ class Union {
 std::vector<at::Tensor> parameters_of(const PieceTable& table, const LayerRange& layers) {
   auto parameters = initial_parameters(eight_layers(), table, seed);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (!holds(layers, eight_layers().layers, table.pieces()[i].name)) parameters[i].reset();
+    if (!holds(layers, eight_layers(), table.pieces()[i].name)) parameters[i].reset();
   }
   return parameters;
 }
