@@ -37,11 +37,11 @@ std::map<std::string, at::Tensor> local_parameters(Plan& plan) {
   std::map<std::string, std::vector<at::Tensor>> pieces;
   std::map<std::string, int> dims;
   const auto& specs = plan.table().pieces();
-  const std::vector<int>& tensor = plan.seams().owned().tensor;
+  const std::vector<int>& tensor = plan.seams(0).owned().tensor;
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (specs[i].pieces > 1 && std::ranges::count(tensor, specs[i].piece) == 0) continue;
     pieces[specs[i].name].push_back(
-        plan.seams().parameter(static_cast<int>(i), {"parameter"}).clone());
+        plan.seams(0).parameter(static_cast<int>(i), {"parameter"}).clone());
     dims[specs[i].name] = std::max(0, specs[i].dim);
   }
   std::map<std::string, at::Tensor> whole;
