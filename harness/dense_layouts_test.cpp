@@ -1,9 +1,9 @@
 // ctest: invariant timeout=300 processors=2
 // The layout law for dense layouts: tensor, sequence and context parallelism, alone and together
-// with data parallelism and ZeRO, up to 8 ranks. One Case with dropout, ignored targets, an active
-// clip, a vocabulary that does not divide and uneven shares: the same bits as one rank in loss,
-// gradient norm, gradients, parameters and moments at every step, as the traces say; what a rank
-// holds of the optimizer state; the end of a resumed run.
+// with data parallelism and ZeRO, up to 8 ranks. One Case with dropout, label smoothing, ignored
+// targets, an active clip, a vocabulary that does not divide and uneven shares: the same bits as
+// one rank in loss, gradient norm, gradients, parameters and moments at every step, as the traces
+// say; what a rank holds of the optimizer state; the end of a resumed run.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -27,6 +27,7 @@ Config dense_case(const std::string& layout, const std::string& backend) {
   config.model.vocabulary = 61;
   config.model.sequence = 8;
   config.model.dropout = 0.1;
+  config.model.label_smoothing = 0.1;
   config.data.samples = 512;
   config.data.ignored = 0.2;
   config.training.steps = steps;
