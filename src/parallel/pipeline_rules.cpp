@@ -8,7 +8,8 @@
 #include <cstdint>
 #include <numeric>
 
-#include "parallel/schedule.h"
+#include "base/error.h"
+#include "parallel/schedule_simulator.h"
 #include "parallel/stage_layers.h"
 #include "parallel/stage_tags.h"
 
@@ -55,8 +56,22 @@ std::string wrong_sizes(const Layout& layout, int layers, const std::vector<int>
   return fmt::format(
       "{}: parallel.stage_layers [{}] are {} sizes with the sum {}; expected one of at least 1 for "
       "each of {} stage{} with the sum {} (model.layers), such as [{}]",
-      name(layout), fmt::join(sizes, ", "), sizes.size(), sum, stages, stages == 1 ? "" : "s", layers,
-      fmt::join(balanced, ", "));
+      name(layout), fmt::join(sizes, ", "), sizes.size(), sum, stages, stages == 1 ? "" : "s",
+      layers, fmt::join(balanced, ", "));
+}
+
+// On the data ranks with the fewest and the most micro-batches. Schedules repeat after their
+// warm-up: what holds for a few rounds holds for more.
+std::string schedules_problem(const Layout& layout, int micro_batches) {
+  const int data_ranks = layout.dp * layout.ep;
+  for (const int share :
+       {micro_batches / data_ranks, (micro_batches + data_ranks - 1) / data_ranks}) {
+    std::vector<int> own(static_cast<std::size_t>(std::min(share, 4 * layout.pp)));
+    std::iota(own.begin(), own.end(), 0);
+    std::string text = schedule_problem(layout, all_stages(layout, own));
+    if (!text.empty()) return text;
+  }
+  return "";
 }
 
 }  // namespace
@@ -79,6 +94,15 @@ std::string rounds_problem(const Layout& layout, int micro_batches) {
       round, nearest);
 }
 
+std::string schedule_problem(const Layout& layout, const std::vector<Schedule>& stages) {
+  try {
+    simulate(stages, chunks_of(layout));
+    return "";
+  } catch (const Error& error) {
+    return fmt::format("{}: its schedule is refused: {}", name(layout), error.detail());
+  }
+}
+
 std::string pipeline_problem(const Layout& layout, const GptShape& shape, int micro_batches,
                              const std::vector<int>& stage_layers) {
   if (std::string text = too_few_layers(layout, shape.layers); !text.empty()) return text;
@@ -91,7 +115,8 @@ std::string pipeline_problem(const Layout& layout, const GptShape& shape, int mi
         "stages than a message can name; expected a product of at most {}",
         name(layout), virtual_stages(layout), shape.sequence_pieces, StageTags::limit / 2);
   }
-  return rounds_problem(layout, micro_batches);
+  if (std::string text = rounds_problem(layout, micro_batches); !text.empty()) return text;
+  return layout.pp == 1 ? "" : schedules_problem(layout, micro_batches);
 }
 
 }  // namespace shardproof

@@ -1,6 +1,6 @@
 // pipeline_rules: when a pipeline is legal: enough layers for its stages, micro-batches that its
-// schedule can serve, stage sizes that add up. Each refusal names the rule and the nearest legal
-// values. Torch-free. Thread rule: pure.
+// schedule can serve, stage sizes that add up, schedules that fit together. Each refusal names the
+// rule and the nearest legal values. Torch-free. Thread rule: pure.
 #pragma once
 
 #include <string>
@@ -8,6 +8,7 @@
 
 #include "mesh/layout.h"
 #include "model/gpt_shape.h"
+#include "parallel/schedule.h"
 
 namespace shardproof {
 
@@ -18,5 +19,9 @@ std::string pipeline_problem(const Layout& layout, const GptShape& shape, int mi
 
 // The rule about micro-batches alone.
 std::string rounds_problem(const Layout& layout, int micro_batches);
+
+// What the simulator finds wrong with the schedules of all stages: an action that is missing, or a
+// circle of stages that wait for each other.
+std::string schedule_problem(const Layout& layout, const std::vector<Schedule>& stages);
 
 }  // namespace shardproof

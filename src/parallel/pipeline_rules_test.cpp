@@ -71,6 +71,20 @@ TEST(PipelineRules, TheWaysBetweenStagesHaveTags) {
   EXPECT_NE(text.find("expected a product of at most 524288"), text.npos) << text;
 }
 
+TEST(PipelineRules, AScheduleWithACircleIsRefusedBeforeAnyRankWaits) {
+  const Layout layout = parse_layout("pp2");
+  auto stages = all_stages(layout, {0, 1, 2});
+  EXPECT_EQ(schedule_problem(layout, stages), "");
+  std::swap(stages[0][1], stages[0][2]);  // stage 0 wants a gradient too early
+  std::swap(stages[1][1], stages[1][2]);  // of a backward that stage 1 runs too late
+  const std::string text = schedule_problem(layout, stages);
+  EXPECT_NE(
+      text.find("layout pp2: its schedule is refused: stages wait for each other in a circle: "
+                "stage 0 at B0 waits for"),
+      text.npos)
+      << text;
+}
+
 // What the rules let through, the simulator accepts.
 RC_GTEST_PROP(PipelineRules, ALegalPipelineNeverHangs, ()) {
   Layout layout;
