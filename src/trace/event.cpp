@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -20,17 +22,44 @@ constexpr std::array<std::string_view, 11> step_keys = {
     "kind", "step",    "loss",   "loss_bits", "grad_norm", "grad_norm_bits",
     "lr",   "lr_bits", "tokens", "samples",   "skipped"};
 
+// Whether `shown` is `value`, rounded to the digits that `shown` has in decimal. Trailing zeros are
+// not seen: 4.0 may stand for anything in [3.5, 4.5].
+bool is_rounded(double shown, double value) {
+  if (shown == value) return true;
+  if (!std::isfinite(shown) || !std::isfinite(value)) return false;
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.begin(), text.end(), shown, std::chars_format::scientific);
+  const std::string_view digits(text.data(), static_cast<std::size_t>(end.ptr - text.data()));
+  const std::size_t e = digits.find('e'), point = digits.find('.');
+  const int decimals = point == digits.npos ? 0 : static_cast<int>(e - point - 1);
+  const int exponent = std::stoi(std::string(digits.substr(e + 1)));
+  const double last_bit = std::nextafter(std::abs(shown), HUGE_VAL) - std::abs(shown);
+  return std::abs(shown - value) <= 0.5 * std::pow(10.0, exponent - decimals) + last_bit;
+}
+
+void check_number(const Json& line, const std::string& key, double bits, const std::string& place) {
+  const auto number = line.find(key);
+  if (number == line.end() || number->is_null()) return;
+  if (number->is_number() && is_rounded(number->get<double>(), bits)) return;
+  throw Error(
+      ErrorKind::corrupt, place,
+      fmt::format("\"{}\" is {}, but \"{}_bits\" are those of {}", key, number->dump(), key, bits));
+}
+
 // Numbers print rounded by some writers and cannot hold NaN: the bits, where given, are the value.
 double float_member(const Json& line, const std::string& key, const std::string& place) {
   const std::string bits_key = key + "_bits";
   if (line.contains(bits_key)) {
     const std::string hex = string_member(line, bits_key.c_str(), place);
+    double value = 0;
     try {
-      return from_bits_hex(hex);
+      value = from_bits_hex(hex);
     } catch (const Error& error) {
       throw Error(ErrorKind::corrupt, place,
                   fmt::format("\"{}\": {}: {}", bits_key, error.place(), error.detail()));
     }
+    check_number(line, key, value, place);
+    return value;
   }
   const Json& value = member(line, key.c_str(), place);
   if (!value.is_number()) {

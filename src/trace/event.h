@@ -50,7 +50,8 @@ struct TensorRecord {
 };
 
 // Required of a line: every key but `piece` (0), `skipped` (false) and, beside a float, its bits;
-// where the bits are given they are the value, and the number may be rounded or missing.
+// where the bits are given they are the value, and the number may be missing (or null) or rounded:
+// the bits' value, rounded to the digits that the number shows, must be that number.
 Json to_json(const StepRecord& record);
 Json to_json(const TensorRecord& record);
 StepRecord step_from_json(const Json& line, const std::string& place);      // Error corrupt

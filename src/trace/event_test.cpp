@@ -5,7 +5,11 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <array>
 #include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 
 #include "base/digest.h"
@@ -84,6 +88,69 @@ TEST(StepEvent, BitsAreTheValueAndTheNumberMayBeRounded) {
             std::string::npos);
   line["loss"] = 3;
   EXPECT_EQ(step_from_json(line, "f:1").loss, 3.0);
+}
+
+// number, bits' value, whether the number may stand for it
+TEST(StepEvent, ANumberThatContradictsItsBitsIsRefused) {
+  const struct {
+    Json number;
+    double value;
+    bool good;
+  } cases[] = {{4.31, 4.3148, true},
+               {4.31, 4.3153, false},
+               {4.31, -4.31, false},
+               {4.31, 3.31, false},
+               {5, 4.6, true},
+               {4, 4.6, false},
+               {0, 2.4e-5, true},
+               {0.0, 0.6, false},
+               {2.5e-5, 2.54e-5, true},
+               {2.5e-5, 2.56e-5, false},
+               {1.23e6, 1234567, true},
+               {1.23e6, 1235001, false},
+               {-0.5, -0.51, true},
+               {0.1, 0.1, true},
+               {0.0, -0.0, true},
+               {static_cast<double>(0.1f), 0.1, false},
+               {1e300, 1e-300, false},
+               {"4.31", 4.31, false},
+               {4.31, std::nan(""), false},
+               {true, 1, false},
+               {4.31, INFINITY, false},
+               {nullptr, std::nan(""), true}};
+  for (const std::string key : {"loss", "grad_norm", "lr"}) {
+    for (const auto& each : cases) {
+      Json line = to_json(typical_step());
+      line[key] = each.number;
+      line[key + "_bits"] = bits_hex(each.value);
+      if (each.good) {
+        EXPECT_NO_THROW(step_from_json(line, "f:1")) << line.dump();
+        continue;
+      }
+      const Error error = error_of([&] { step_from_json(line, "rank_00000.jsonl:7"); });
+      EXPECT_EQ(error.kind(), ErrorKind::corrupt) << line.dump();
+      EXPECT_EQ(error.place(), "rank_00000.jsonl:7");
+      EXPECT_NE(error.detail().find("\"" + key + "\" is "), std::string::npos) << error.what();
+      EXPECT_NE(error.detail().find("\"" + key + "_bits\""), std::string::npos) << error.what();
+    }
+  }
+}
+
+// Printed with any number of digits, a value never contradicts itself.
+RC_GTEST_PROP(StepEvent, RoundedNumbersAreAccepted, ()) {
+  const auto word = *rc::gen::resize(rc::kNominalSize, rc::gen::arbitrary<std::uint64_t>());
+  const auto value = std::bit_cast<double>(word);
+  RC_PRE(std::isfinite(value));
+  const int digits = *rc::gen::inRange(0, 18);
+  const bool fixed = std::abs(value) < 1e15 && *rc::gen::arbitrary<bool>();
+  std::array<char, 400> text;
+  std::snprintf(text.data(), text.size(), fixed ? "%.*f" : "%.*e", digits, value);
+  const double shown = std::strtod(text.data(), nullptr);
+  RC_PRE(std::isfinite(shown));
+  Json line = to_json(typical_step());
+  line["loss"] = shown;
+  line["loss_bits"] = bits_hex(value);
+  RC_ASSERT(bits(step_from_json(line, "f:1").loss) == word);
 }
 
 TEST(StepEvent, ADigestOfSamplesIsKept) {

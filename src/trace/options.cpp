@@ -43,23 +43,6 @@ bool parse_kind(std::string_view text, TraceFault& fault) {
   return true;
 }
 
-void parse_capture(const std::string& text, TraceOptions& options) {
-  if (text == "all") {
-    options.capture_all = true;
-    return;
-  }
-  for (const std::string& part : split(text, ',')) {
-    std::int64_t step = 0;
-    if (!parse_number(part, step) || step < -1) {
-      throw Error(ErrorKind::bad_input, "SHARDPROOF_TENSORS",
-                  fmt::format("\"{}\": expected steps such as 0,1,4 (-1: the initial values), or "
-                              "all",
-                              text));
-    }
-    options.capture.insert(step);
-  }
-}
-
 bool parse_switch(const std::string& text, const char* variable) {
   if (text == "1") return true;
   if (text == "0") return false;
@@ -86,6 +69,32 @@ TraceFault parse_trace_fault(std::string_view text) {
   return fault;
 }
 
+void TraceOptions::set_capture(const std::string& text, const std::string& place) {
+  capture.clear();
+  capture_all = text == "all";
+  if (capture_all) return;
+  for (const std::string& part : split(text, ',')) {
+    std::int64_t step = 0;
+    if (!parse_number(part, step) || step < -1) {
+      throw Error(ErrorKind::bad_input, place,
+                  fmt::format("\"{}\": expected steps such as 0,1,4 (-1: the initial values), or "
+                              "all",
+                              text));
+    }
+    capture.insert(step);
+  }
+}
+
+void TraceOptions::set_match(const std::string& text, const std::string& place) {
+  try {
+    const std::regex compiled(text);
+  } catch (const std::regex_error& error) {
+    throw Error(ErrorKind::bad_input, place,
+                fmt::format("\"{}\": not a regular expression: {}", text, error.what()));
+  }
+  match = text;
+}
+
 TraceOptions TraceOptions::from_environment(const std::map<std::string, std::string>& environment) {
   const auto value = [&](const char* variable) {
     const auto found = environment.find(variable);
@@ -93,14 +102,10 @@ TraceOptions TraceOptions::from_environment(const std::map<std::string, std::str
   };
   TraceOptions options;
   options.directory = value("SHARDPROOF_TRACE");
-  options.match = value("SHARDPROOF_MATCH");
-  try {
-    const std::regex compiled(options.match);
-  } catch (const std::regex_error& error) {
-    throw Error(ErrorKind::bad_input, "SHARDPROOF_MATCH",
-                fmt::format("\"{}\": not a regular expression: {}", options.match, error.what()));
+  options.set_match(value("SHARDPROOF_MATCH"), "SHARDPROOF_MATCH");
+  if (const auto text = value("SHARDPROOF_TENSORS"); !text.empty()) {
+    options.set_capture(text, "SHARDPROOF_TENSORS");
   }
-  if (const auto text = value("SHARDPROOF_TENSORS"); !text.empty()) parse_capture(text, options);
   if (const auto text = value("SHARDPROOF_DIGEST"); !text.empty()) {
     options.digest = parse_switch(text, "SHARDPROOF_DIGEST");
   }

@@ -65,6 +65,33 @@ TEST(TraceOptions, EveryVariableIsRead) {
   EXPECT_FALSE(TraceOptions::from_environment({{"SHARDPROOF_DIGEST", "0"}}).digest);
 }
 
+TEST(TraceOptions, AValueThatWasTypedReplacesTheEnvironment) {
+  TraceOptions options = TraceOptions::from_environment(
+      {{"SHARDPROOF_TENSORS", "all"}, {"SHARDPROOF_MATCH", "^blocks"}});
+  options.set_capture("3,4", "--trace-tensors");
+  options.set_match("", "--trace-match");
+  EXPECT_FALSE(options.capture_all);
+  EXPECT_EQ(options.capture, (std::set<std::int64_t>{3, 4}));
+  EXPECT_EQ(options.match, "");
+  EXPECT_EQ(error_of([&] { options.set_capture("4;5", "--trace-tensors"); }).place(),
+            "--trace-tensors");
+  EXPECT_EQ(error_of([&] { options.set_match("(", "--trace-match"); }).place(), "--trace-match");
+}
+
+TEST(TraceOptions, AllTensorsNeedsEveryStepAndEveryName) {
+  TraceOptions options;
+  EXPECT_FALSE(options.all_tensors());
+  options.set_capture("0,1", "here");
+  EXPECT_FALSE(options.all_tensors());
+  options.digest = true;
+  EXPECT_TRUE(options.all_tensors());
+  options.match = "w";
+  EXPECT_FALSE(options.all_tensors());
+  options = {};
+  options.capture_all = true;
+  EXPECT_TRUE(options.all_tensors());
+}
+
 TEST(TraceOptions, ABadValueNamesItsVariable) {
   const std::vector<std::pair<std::string, std::string>> bad = {
       {"SHARDPROOF_TENSORS", "1,,2"}, {"SHARDPROOF_TENSORS", "1,"},  {"SHARDPROOF_TENSORS", "-2"},

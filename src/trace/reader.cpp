@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -113,8 +114,18 @@ std::optional<int> rank_of_file(std::string_view file) {
 RankTrace read_rank(const std::string& path, int rank) {
   RankTrace trace;
   trace.rank = rank;
-  trace.torn = for_each_line(
-      path, [&](const Json& line, const std::string& place) { take(trace, line, place); });
+  std::map<std::int64_t, std::string> done;  // of the current run: step -> its place
+  trace.torn = for_each_line(path, [&](const Json& line, const std::string& place) {
+    const int runs = trace.runs;
+    const std::size_t steps = trace.steps.size();
+    take(trace, line, place);
+    if (trace.runs != runs) done.clear();
+    if (trace.steps.size() == steps) return;
+    const auto [first, fresh] = done.try_emplace(trace.steps.back().step, place);
+    if (fresh) return;
+    throw Error(ErrorKind::corrupt, place,
+                fmt::format("step {} has a record already, at {}", first->first, first->second));
+  });
   trace.ascending = std::adjacent_find(trace.steps.begin(), trace.steps.end(),
                                        [](const StepRecord& a, const StepRecord& b) {
                                          return a.step >= b.step;

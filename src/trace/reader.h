@@ -1,7 +1,8 @@
 // reader: a trace, read whole except for tensor bytes, which are mapped on demand. Anybody's trace:
 // nothing here knows our trainer. A torn last line is legal; any other line that does not parse is
-// Error corrupt naming file and line. Missing rank files and a second run in the same folder are
-// reported by the reader, judged by the checks.
+// Error corrupt naming file and line, and so is a second record of a step in one run of a rank.
+// Missing rank files and a second run in the same folder are reported by the reader, judged by the
+// checks.
 // Thread rule: immutable after read().
 #pragma once
 

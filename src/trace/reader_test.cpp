@@ -164,6 +164,16 @@ TEST(ReadTrace, ASecondRunIsCountedAndItsEndCounts) {
   EXPECT_FALSE(trace.ranks[0].ended.has_value());
 }
 
+TEST(ReadTrace, ARepeatedStepOfOneRunIsRefused) {
+  const Error error = read_error(run_line + step_line(0) + step_line(1) + step_line(0));
+  EXPECT_EQ(error.kind(), ErrorKind::corrupt);
+  EXPECT_NE(error.place().find("/rank_00000.jsonl:4"), std::string::npos) << error.what();
+  EXPECT_NE(error.detail().find("step 0 has a record already, at "), std::string::npos);
+  EXPECT_NE(error.detail().find("/rank_00000.jsonl:2"), std::string::npos) << error.what();
+  // A run that was started again does again what was lost.
+  EXPECT_EQ(read_text(run_line + step_line(0) + run_line + step_line(0)).ranks[0].steps.size(), 2u);
+}
+
 TEST(ReadTrace, WithoutRunEventThereIsNoWorld) {
   const Trace trace = read_text(step_line(0));
   EXPECT_TRUE(trace.ranks[0].run.is_null());
@@ -221,6 +231,7 @@ RC_GTEST_PROP(FindStep, FindsTheLastRecordOfAStep, ()) {
     text += step_line(step);
     const int move = *rc::gen::inRange(going_up ? 1 : -2, 4);
     rolled_back = rolled_back || (move <= 0 && i > 1);
+    if (move <= 0) text += run_line;  // started again from an earlier step
     step += move;
   }
   RankTrace trace = read_text(text).ranks[0];

@@ -37,6 +37,12 @@ struct TraceOptions {
   bool digest = false;  // tensor events with digests at every step
   std::optional<TraceFault> fault;
 
+  // "0,1,4" or "all"; a regular expression. Error bad_input naming `place`, where it was given.
+  void set_capture(const std::string& text, const std::string& place);
+  void set_match(const std::string& text, const std::string& place);
+  // Whether every tensor of every step is captured or digested.
+  bool all_tensors() const { return (capture_all || digest) && match.empty(); }
+
   // From SHARDPROOF_TRACE, _TENSORS, _MATCH, _DIGEST, _FAULT. The caller reads the environment
   // (only main does); Error bad_input naming the variable.
   static TraceOptions from_environment(const std::map<std::string, std::string>& environment);
