@@ -189,6 +189,7 @@ class RankRun {
                 {"data_digest", dataset_->digest().hex()},
                 {"tokenizer", dataset_->tokenizer()},
                 {"tokenizer_digest", dataset_->tokenizer_digest().hex()},
+                {"tensors", request_.trace.all_tensors() ? "all" : "some"},
                 {"resumed", request_.resume ? Json(*request_.resume) : Json(nullptr)}};
   }
 

@@ -1,9 +1,11 @@
-// cover: the places of all ranks tile each global tensor, and what is held twice is held equal.
+// cover: the places of all ranks tile each global tensor, what is held twice is held equal, and no
+// parameter lacks anything at a step that was done.
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "invariants/ruling.h"
+#include "invariants/run_facts.h"
 #include "invariants/tensor_grid.h"
 #include "invariants/trace_checks.h"
 
@@ -11,6 +13,14 @@ namespace shardproof {
 namespace {
 
 constexpr const char* kinds[] = {"param", "grad", "moment"};
+
+// What every parameter must have at every step.
+struct Need {
+  const char* what;
+  const char* suffix;  // of the tensor's name, behind the parameter's
+};
+constexpr Need needs[] = {
+    {"param", ""}, {"grad", ""}, {"moment", "/exp_avg"}, {"moment", "/exp_avg_sq"}};
 
 struct Finding {
   std::string reason;
@@ -133,8 +143,37 @@ bool overlap_across_cuts(const std::vector<HeldPlace>& places) {
   return held > element_count(places.front().place.global_shape);
 }
 
-std::optional<Finding> find_problem(const Trace& trace, std::int64_t step, const std::string& what,
-                                    const PlaceMap& initial) {
+// The first of the named parameters that lacks what it needs at a step. Where all lack it, a trace
+// that does not say that it traces everything may not have captured it.
+std::optional<Finding> find_missing(const Trace& trace, std::int64_t step, const Need& need,
+                                    const std::set<std::string>& names, bool all_traced) {
+  const PlaceMap places = places_at(trace, step, need.what);
+  std::string missing;
+  bool any = false;
+  for (const std::string& name : names) {
+    if (places.count(name + need.suffix) != 0) {
+      any = true;
+    } else if (missing.empty()) {
+      missing = name + need.suffix;
+    }
+  }
+  if (missing.empty()) return std::nullopt;
+  if (!any && !all_traced) {
+    return Finding{fmt::format("no {}{} was traced at step {}", need.what, need.suffix, step),
+                   std::nullopt, true};
+  }
+  Difference address;
+  address.step = step;
+  address.phase = need.what;
+  address.tensor = missing;
+  address.left = "every element on some rank";
+  address.right = "nothing";
+  return Finding{fmt::format("the {} {} is on no rank at step {}", need.what, missing, step),
+                 address};
+}
+
+std::optional<Finding> find_problem(const Trace& trace, std::int64_t step,
+                                    const std::string& what) {
   Difference address;
   address.step = step;
   address.phase = what;
@@ -142,13 +181,6 @@ std::optional<Finding> find_problem(const Trace& trace, std::int64_t step, const
   for (const auto& [name, held] : places) {
     address.tensor = name;
     if (auto found = find_hole(name, held, address)) return found;
-  }
-  if (what == "param") {
-    for (const auto& [name, held] : initial) {
-      if (places.count(name) != 0) continue;
-      address.tensor = name;
-      return Finding{fmt::format("{} is on no rank at step {}", name, step), address};
-    }
   }
   const BytesMap bytes = bytes_at(trace, step, what);
   if (auto found = find_unequal_bytes(bytes, address)) return found;
@@ -165,26 +197,57 @@ std::optional<Finding> find_problem(const Trace& trace, std::int64_t step, const
   return std::nullopt;
 }
 
+// The parameters of the first traced step.
+std::set<std::string> initial_names(const Trace& trace, std::int64_t first) {
+  std::set<std::string> out;
+  for (const auto& [name, places] : places_at(trace, first, "param")) out.insert(name);
+  return out;
+}
+
+// Everything wrong or open, in order.
+std::vector<Finding> find_all(const Trace& trace, const std::set<std::string>& names) {
+  std::vector<Finding> out;
+  const auto add = [&](std::optional<Finding> found) {
+    if (found) out.push_back(std::move(*found));
+  };
+  for (const char* what : kinds) {
+    for (const std::int64_t step : tensor_steps(trace, what)) add(find_problem(trace, step, what));
+  }
+  std::set<std::string> trained = names;
+  for (const std::string& name : frozen_names(trace)) trained.erase(name);
+  const bool all_traced = traces_all_tensors(trace);
+  for (const Need& need : needs) {
+    const bool value = std::string(need.what) == "param";
+    std::set<std::int64_t> steps;
+    for (const std::int64_t step : trace.step_numbers()) steps.insert(step);
+    if (value) {
+      for (const std::int64_t step : tensor_steps(trace, need.what)) steps.insert(step);
+    }
+    for (const std::int64_t step : steps) {
+      add(find_missing(trace, step, need, value ? names : trained, all_traced));
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Verdict check_cover(const Trace& trace) {
   Verdict verdict =
       open_verdict("cover",
-                   "at every traced step the places of all ranks tile each parameter, gradient and "
-                   "moment without a hole, and what several ranks hold is bit-equal");
-  const std::vector<std::int64_t> steps = tensor_steps(trace, "param");
-  if (steps.empty()) return undecided(verdict, "no parameter was traced");
-  const PlaceMap initial = places_at(trace, steps.front(), "param");
+                   "at every step the places of all ranks tile each parameter, its gradient and "
+                   "both moments without a hole, and what several ranks hold is bit-equal");
+  const std::vector<std::int64_t> traced = tensor_steps(trace, "param");
+  if (traced.empty()) return undecided(verdict, "no parameter was traced");
+  const std::set<std::string> names = initial_names(trace, traced.front());
   std::string open;
+  for (const Finding& found : find_all(trace, names)) {
+    if (!found.undecided) return fails(verdict, found.reason, found.difference);
+    if (open.empty()) open = found.reason;
+  }
+  if (trace.step_numbers().empty() && open.empty()) open = "no step was traced";
   for (const char* what : kinds) {
-    const std::vector<std::int64_t> at = tensor_steps(trace, what);
-    for (const std::int64_t step : at) {
-      const std::optional<Finding> found = find_problem(trace, step, what, initial);
-      if (found && !found->undecided) return fails(verdict, found->reason, found->difference);
-      if (found && open.empty()) open = found->reason;
-    }
-    if (at.empty() && open.empty()) open = fmt::format("no {} was traced", what);
-    verdict.notes.push_back(fmt::format("{}: {} steps", what, at.size()));
+    verdict.notes.push_back(fmt::format("{}: {} steps", what, tensor_steps(trace, what).size()));
   }
   return open.empty() ? passes(verdict) : undecided(verdict, open);
 }

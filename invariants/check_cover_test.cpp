@@ -59,6 +59,64 @@ TEST_F(Cover, FailsOnAParameterThatDisappears) {
   EXPECT_NE(verdict.reason.find("w.bias"), std::string::npos);
 }
 
+// Leaves something of a parameter out at one step, on every rank.
+FakeTrainer without(std::int64_t step, const std::string& what, const std::string& name) {
+  FakeTrainer fake;
+  fake.hide = [=](int, std::int64_t s, const std::string& part, const PieceSpec& piece) {
+    return s == step && part == what && (name.empty() || piece.name == name);
+  };
+  return fake;
+}
+
+TEST_F(Cover, FailsOnAParameterWithoutGradientOrMomentAtAStep) {
+  for (const std::string what : {"param", "grad", "exp_avg", "exp_avg_sq"}) {
+    for (const std::string name : {"w.bias", "w.weight", ""}) {
+      for (const bool digest : {true, false}) {
+        FakeTrainer fake = without(2, what, name);
+        fake.digest = digest;
+        if (!digest && name.empty()) continue;  // may not have been captured
+        const Verdict verdict = check_cover(write(fake));
+        EXPECT_EQ(verdict.outcome, Outcome::fail) << what << " " << name;
+        ASSERT_TRUE(verdict.difference);
+        EXPECT_EQ(verdict.difference->step, 2);
+        const std::string tensor = name.empty() ? "w.bias" : name;
+        EXPECT_EQ(verdict.difference->tensor, tensor + (what.starts_with("exp") ? "/" + what : ""));
+      }
+    }
+  }
+}
+
+TEST_F(Cover, WhatWasNotCapturedLeavesAForeignTraceOpen) {
+  for (const std::string what : {"param", "grad", "exp_avg", "exp_avg_sq"}) {
+    FakeTrainer fake = without(2, what, "");
+    fake.run = [](int, Json& run) { run.erase("tensors"); };
+    const Verdict verdict = check_cover(write(fake));
+    EXPECT_EQ(verdict.outcome, Outcome::inconclusive) << what;
+    EXPECT_NE(verdict.reason.find("at step 2"), std::string::npos) << verdict.reason;
+  }
+  FakeTrainer fake;
+  fake.digest = false;
+  fake.capture = {-1, 0, 2, 3};
+  const Verdict some = check_cover(write(fake));
+  EXPECT_EQ(some.outcome, Outcome::inconclusive);
+  EXPECT_EQ(some.reason, "no param was traced at step 1");
+  // What is wrong at a captured step is wrong all the same.
+  fake.hide = without(3, "exp_avg", "w.bias").hide;
+  EXPECT_EQ(check_cover(write(fake)).outcome, Outcome::fail);
+}
+
+TEST_F(Cover, AFrozenParameterNeedsItsValueAlone) {
+  FakeTrainer fake;
+  fake.run = [](int, Json& run) { run["frozen"] = Json{"w.bias"}; };
+  fake.hide = [](int, std::int64_t, const std::string& part, const PieceSpec& piece) {
+    return part != "param" && piece.name == "w.bias";
+  };
+  const Verdict verdict = check_cover(write(fake));
+  EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
+  fake.run = nullptr;
+  EXPECT_EQ(check_cover(write(fake)).outcome, Outcome::fail);
+}
+
 TEST_F(Cover, NamesTheElementWhereReplicasDiffer) {
   const FakeTrainer fake = falsified(1, 2, "param", 1207);
   const Verdict verdict = check_cover(write(fake));

@@ -1,9 +1,12 @@
 // data: which samples each step took. An epoch covers every sample once, data ranks are disjoint,
-// ranks of one model copy see the same samples, and every step takes the same number.
+// ranks of one model copy see the same samples, and every step takes the same number. A filler
+// stands for no sample.
+#include <algorithm>
 #include <map>
 #include <set>
 
 #include "invariants/ruling.h"
+#include "invariants/run_facts.h"
 #include "invariants/trace_checks.h"
 
 namespace shardproof {
@@ -29,43 +32,68 @@ std::string data_coordinates(const RankTrace& rank) {
   return std::to_string(rank.rank);
 }
 
+// How many real samples a step takes.
+struct Batch {
+  std::int64_t size = 0;
+  std::string said_by;       // "training.global_batch" or what other steps took
+  bool may_be_short = true;  // where it ends an epoch
+  bool must_finish = false;  // an epoch leaves nothing
+};
+
+// Every rank's real samples of a step, each list once per data coordinate.
+struct StepSamples {
+  std::vector<std::int64_t> ids;
+  std::optional<Problem> problem;
+};
+
+StepSamples samples_of(const Trace& trace, std::int64_t step) {
+  std::map<std::string, const StepRecord*> shares;
+  StepSamples out;
+  for (const RankTrace& rank : trace.ranks) {
+    const StepRecord* record = rank.find_step(step);
+    if (record == nullptr) {
+      out.problem = Problem{step, rank.rank, "has no record of this step"};
+      return out;
+    }
+    const auto [at, fresh] = shares.try_emplace(data_coordinates(rank), record);
+    if (!fresh && at->second->samples != record->samples) {
+      out.problem = Problem{step, rank.rank, "sees other samples than its model-parallel peers"};
+      return out;
+    }
+    if (!fresh) continue;
+    for (const std::int64_t id : record->samples) {
+      if (id != filler) out.ids.push_back(id);
+    }
+  }
+  return out;
+}
+
 // Walks the steps in order and keeps the state of the epoch.
 class Walk {
  public:
-  explicit Walk(std::int64_t epoch_size) : size_(epoch_size) {}
+  // `size` of an epoch, 0 when not known; `midway`: the first epoch was begun elsewhere.
+  Walk(std::int64_t size, Batch batch, bool midway)
+      : size_(size), batch_(std::move(batch)), midway_(midway) {}
 
   std::optional<Problem> step(const Trace& trace, std::int64_t step) {
-    std::map<std::string, const StepRecord*> shares;
-    std::vector<std::int64_t> ids;
-    for (const RankTrace& rank : trace.ranks) {
-      const StepRecord* record = rank.find_step(step);
-      if (record == nullptr) return Problem{step, rank.rank, "has no record of this step"};
-      const auto [at, fresh] = shares.try_emplace(data_coordinates(rank), record);
-      if (fresh) {
-        ids.insert(ids.end(), record->samples.begin(), record->samples.end());
-      } else if (at->second->samples != record->samples) {
-        return Problem{step, rank.rank, "sees other samples than its model-parallel peers"};
-      }
-    }
-    return global_batch(step, ids);
+    StepSamples samples = samples_of(trace, step);
+    return samples.problem ? samples.problem : take(step, samples.ids);
   }
 
   std::int64_t seen() const { return static_cast<std::int64_t>(seen_.size()); }
   std::int64_t epochs() const { return epochs_; }
-  std::int64_t batch() const { return batch_; }
-  bool wrapped_unsized() const { return wrapped_unsized_; }
+  const std::string& open() const { return open_; }  // what could not be decided
 
  private:
-  std::optional<Problem> global_batch(std::int64_t step, const std::vector<std::int64_t>& ids) {
+  std::optional<Problem> take(std::int64_t step, const std::vector<std::int64_t>& ids) {
     const auto count = static_cast<std::int64_t>(ids.size());
-    if (batch_ == 0) batch_ = count;
-    if (count == 0 || count > batch_) {
-      return Problem{step, -1, fmt::format("took {} samples, other steps {}", count, batch_)};
-    }
+    const Problem wrong_count{
+        step, -1, fmt::format("took {} samples, {} {}", count, batch_.said_by, batch_.size)};
+    if (count == 0) return Problem{step, -1, "took no sample"};
+    if (count > batch_.size) return wrong_count;
     std::set<std::int64_t> now;
     bool repeats = false;
     for (const std::int64_t id : ids) {
-      if (id == filler) continue;
       if (id < 0 || (size_ > 0 && id >= size_)) {
         return Problem{step, -1, fmt::format("sample {} does not exist (epoch of {})", id, size_)};
       }
@@ -78,38 +106,85 @@ class Walk {
       if (auto problem = end_epoch(step)) return problem;
     }
     seen_.insert(now.begin(), now.end());
-    if (count < batch_ && seen() != size_) {  // a short batch is the end of an epoch
-      return Problem{step, -1, fmt::format("took {} samples, other steps {}", count, batch_)};
+    if (count == batch_.size) return std::nullopt;
+    if (!batch_.may_be_short) return wrong_count;
+    if (size_ == 0 || midway_) {
+      leave_open(
+          fmt::format("step {} took {} samples, {} {}: whether it ends an epoch is not "
+                      "known",
+                      step, count, batch_.said_by, batch_.size));
+    } else if (seen() != size_) {
+      return wrong_count;
     }
     return std::nullopt;
   }
 
   std::optional<Problem> end_epoch(std::int64_t step) {
-    wrapped_unsized_ = wrapped_unsized_ || size_ == 0;
     const std::int64_t left = size_ - seen();
-    if (size_ > 0 && left >= batch_) {
+    if (size_ == 0) {
+      leave_open("samples repeat and the trace does not say how many an epoch has");
+    } else if (midway_) {
+      leave_open(
+          "the trace begins inside an epoch, which ends in it: what was taken before is not "
+          "known");
+    } else if (left >= (batch_.must_finish ? 1 : batch_.size)) {
       return Problem{
           step, -1, fmt::format("repeats a sample while {} of {} were not yet taken", left, size_)};
     }
+    midway_ = false;
     seen_.clear();
     ++epochs_;
     return std::nullopt;
   }
 
-  const std::int64_t size_;  // 0: not known
-  std::int64_t batch_ = 0;
+  void leave_open(const std::string& reason) {
+    if (open_.empty()) open_ = reason;
+  }
+
+  const std::int64_t size_;
+  const Batch batch_;
+  bool midway_;
   std::set<std::int64_t> seen_;
   std::int64_t epochs_ = 0;
-  bool wrapped_unsized_ = false;
+  std::string open_;
 };
 
-std::int64_t epoch_size(const Trace& trace) {
-  const Json& run = trace.ranks.front().run;
-  if (!run.is_object() || !run.contains("data") || !run["data"].is_object()) return 0;
-  const Json& data = run["data"];
-  return data.contains("size") && data["size"].is_number_integer()
-             ? data["size"].get<std::int64_t>()
-             : 0;
+// As the config in the trace says; without one, what the largest step took.
+Batch batch_of(const Trace& trace) {
+  Batch batch;
+  if (const auto said = integer_fact(trace, "/config/training/global_batch")) {
+    batch.size = *said;
+    batch.said_by = "training.global_batch is";
+    const auto last = text_fact(trace, "/config/data/last");
+    batch.may_be_short = last != "drop";
+    batch.must_finish = last == "short";
+    return batch;
+  }
+  batch.said_by = "other steps";
+  for (const std::int64_t step : trace.step_numbers()) {
+    const auto count = static_cast<std::int64_t>(samples_of(trace, step).ids.size());
+    batch.size = std::max(batch.size, count);
+  }
+  return batch;
+}
+
+// Be it a filler.
+bool lists_samples(const Trace& trace) {
+  for (const RankTrace& rank : trace.ranks) {
+    for (const StepRecord& step : rank.steps) {
+      if (!step.samples.empty()) return true;
+    }
+  }
+  return false;
+}
+
+bool has_sample_digests(const Trace& trace) {
+  for (const RankTrace& rank : trace.ranks) {
+    for (const StepRecord& step : rank.steps) {
+      if (step.extra.contains("samples")) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -122,34 +197,30 @@ Verdict check_data(const Trace& trace, const Trace* before) {
   if (trace.ranks.empty() || trace.step_numbers().empty()) {
     return undecided(verdict, "no step was traced");
   }
-  for (const RankTrace& rank : trace.ranks) {
-    for (const StepRecord& step : rank.steps) {
-      if (!step.samples.empty() || !step.extra.contains("samples")) continue;
-      return undecided(verdict, "sample ids were traced as digests, not as lists");
+  if (has_sample_digests(trace)) {
+    return undecided(verdict, "sample ids were traced as digests, not as lists");
+  }
+  if (!lists_samples(trace)) return undecided(verdict, "no sample id was traced");
+  const std::vector<std::int64_t> steps = trace.step_numbers();
+  const Batch batch = batch_of(trace);
+  Walk walk(integer_fact(trace, "/data/size").value_or(0), batch,
+            before == nullptr && steps.front() > 0);
+  std::optional<Problem> problem;
+  if (before != nullptr) {
+    for (const std::int64_t step : before->step_numbers()) {
+      if (!problem && step < steps.front()) problem = walk.step(*before, step);
     }
   }
-  Walk walk(epoch_size(trace));
-  const std::int64_t first = trace.step_numbers().front();
-  const auto run = [&](const Trace& each, std::int64_t lo,
-                       std::int64_t hi) -> std::optional<Problem> {
-    for (const std::int64_t step : each.step_numbers()) {
-      if (step < lo || step >= hi) continue;
-      if (auto problem = walk.step(each, step)) return problem;
-    }
-    return std::nullopt;
-  };
-  std::optional<Problem> problem;
-  if (before != nullptr) problem = run(*before, 0, first);
-  if (!problem) problem = run(trace, first, trace.step_numbers().back() + 1);
+  for (const std::int64_t step : steps) {
+    if (!problem) problem = walk.step(trace, step);
+  }
   if (problem) {
     const std::string who = problem->rank < 0 ? "" : fmt::format("rank {} ", problem->rank);
     return fails(verdict, fmt::format("step {}: {}{}", problem->step, who, problem->text));
   }
-  if (walk.wrapped_unsized()) {
-    return undecided(verdict, "samples repeat and the trace does not say how many an epoch has");
-  }
+  if (!walk.open().empty()) return undecided(verdict, walk.open());
   verdict.notes.push_back(fmt::format("{} samples a step; {} whole epochs, {} samples of the next",
-                                      walk.batch(), walk.epochs(), walk.seen()));
+                                      batch.size, walk.epochs(), walk.seen()));
   return passes(verdict);
 }
 

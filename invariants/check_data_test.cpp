@@ -48,6 +48,62 @@ TEST(Data, AShortBatchEndsAnEpoch) {
   EXPECT_EQ(judge({{{0, 1}, {2, 3}}, {{4}, {}}, {{5, 6}, {7, 0}}}, 8), Outcome::fail);
 }
 
+// The run says its global batch, and what becomes of a short one.
+Verdict judge_configured(const std::vector<std::vector<Ids>>& steps, std::int64_t size,
+                         std::int64_t batch, const std::string& last) {
+  Trace trace = with_samples(steps, size);
+  for (RankTrace& rank : trace.ranks) {
+    rank.run["config"] = Json{{"training", {{"global_batch", batch}}}, {"data", {{"last", last}}}};
+  }
+  return check_data(trace);
+}
+
+TEST(Data, FillersAreNoSamples) {
+  EXPECT_EQ(judge({{{-1, -1}, {-1, -1}}, {{-1, -1}, {-1, -1}}}, 8), Outcome::fail);
+  EXPECT_EQ(judge({{{-1, -1}, {-1, -1}}}, 0), Outcome::fail);
+  EXPECT_EQ(judge({{{0, 1}, {2, 3}}, {{-1, -1}, {-1, -1}}}, 8), Outcome::fail);
+  EXPECT_EQ(judge({{{0, 1}, {2, 3}}, {{4, -1}, {-1, -1}}}, 5), Outcome::pass);
+  EXPECT_EQ(judge({{{0, 1}, {2, 3}}, {{4, -1}, {-1, -1}}}, 8), Outcome::fail);
+  EXPECT_EQ(judge({{{0, 1}, {2, 3}}, {{4, -1}, {-1, -1}}}, 0), Outcome::inconclusive);
+  EXPECT_EQ(judge({{{}, {}}, {{}, {}}}, 8), Outcome::inconclusive) << "nothing was traced";
+}
+
+TEST(Data, EveryStepTakesTheGlobalBatchOfTheConfig) {
+  const std::vector<std::vector<Ids>> fours = {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}};
+  for (const std::string last : {"drop", "short"}) {
+    EXPECT_EQ(judge_configured(fours, 8, 4, last).outcome, Outcome::pass) << last;
+    for (const std::int64_t other : {3, 5, 8}) {
+      const Verdict verdict = judge_configured(fours, 8, other, last);
+      EXPECT_EQ(verdict.outcome, Outcome::fail) << last << other;
+      EXPECT_NE(verdict.reason.find("training.global_batch is " + std::to_string(other)),
+                std::string::npos)
+          << verdict.reason;
+    }
+  }
+}
+
+TEST(Data, AShortBatchFollowsTheDeclaredPolicy) {
+  const std::vector<std::vector<Ids>> kept = {{{0, 1}, {2, 3}}, {{4, -1}, {}}, {{1, 0}, {4, 2}}};
+  const std::vector<std::vector<Ids>> dropped = {{{0, 1}, {2, 3}}, {{3, 4}, {1, 0}}};
+  EXPECT_EQ(judge_configured(kept, 5, 4, "short").outcome, Outcome::pass);
+  EXPECT_EQ(judge_configured(kept, 5, 4, "drop").outcome, Outcome::fail);
+  EXPECT_EQ(judge_configured(dropped, 5, 4, "drop").outcome, Outcome::pass);
+  EXPECT_EQ(judge_configured(dropped, 5, 4, "short").outcome, Outcome::fail);
+}
+
+TEST(Data, ATraceThatBeginsInsideAnEpochIsOpenWhereTheEpochEnds) {
+  const auto later = [](std::vector<std::vector<Ids>> steps) {
+    Trace trace = with_samples(steps, 8);
+    for (RankTrace& rank : trace.ranks) {
+      for (StepRecord& record : rank.steps) record.step += 3;
+    }
+    return check_data(trace).outcome;
+  };
+  EXPECT_EQ(later({{{4, 5}, {6, 7}}, {{3, 2}, {1, 0}}}), Outcome::pass);
+  EXPECT_EQ(later({{{4, 5}, {6, 7}}, {{7, 2}, {1, 0}}}), Outcome::inconclusive);
+  EXPECT_EQ(later({{{4, 5}, {5, 7}}}), Outcome::fail);
+}
+
 TEST(Data, FailsWhenTwoDataRanksShareASample) {
   const Verdict verdict = check_data(with_samples({{{0, 1}, {2, 3}}, {{4, 5}, {5, 6}}}, 8));
   EXPECT_EQ(verdict.outcome, Outcome::fail);
@@ -136,6 +192,17 @@ TEST_F(OptimizerBytes, CountTheParametersOfTheOwnTensorRank) {
   EXPECT_EQ(little.outcome, Outcome::fail);
   EXPECT_NE(little.reason.find("P = 1205, R = 1"), std::string::npos) << little.reason;
   EXPECT_EQ(judge(tensor_ranks(1200)).outcome, Outcome::fail);
+}
+
+TEST_F(OptimizerBytes, AreInconclusiveUnderALayoutOfOtherWords) {
+  for (const std::string layout : {"fsdp+tp2", "", "dp2.zero9", "dp99999999999", "\xff"}) {
+    FakeTrainer fake;
+    fake.run = [=](int, Json& run) { run["layout"] = layout; };
+    const Verdict verdict = judge(fake);
+    EXPECT_EQ(verdict.outcome, Outcome::inconclusive) << layout;
+    EXPECT_NE(verdict.reason.find("layout is not one of ours"), std::string::npos)
+        << verdict.reason;
+  }
 }
 
 TEST_F(OptimizerBytes, FailWhenARankHoldsWhatItDoesNotOwn) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "invariants/ruling.h"
+#include "invariants/run_facts.h"
 #include "invariants/tensor_grid.h"
 #include "invariants/trace_checks.h"
 
@@ -43,17 +44,6 @@ bool loss_moves(const RankTrace& rank) {
   std::set<std::string> seen;
   for (const StepRecord& step : rank.steps) seen.insert(scalar_bits(step.loss));
   return seen.size() > 1;
-}
-
-std::set<std::string> frozen_names(const Trace& trace) {
-  std::set<std::string> out;
-  for (const RankTrace& rank : trace.ranks) {
-    if (!rank.run.is_object() || !rank.run.contains("frozen")) continue;
-    for (const Json& each : rank.run["frozen"]) {
-      if (each.is_string()) out.insert(each.get<std::string>());
-    }
-  }
-  return out;
 }
 
 // Parameter name -> whether some gradient of it was not all zero.

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <map>
 
+#include "base/error.h"
 #include "invariants/ruling.h"
+#include "invariants/run_facts.h"
 #include "invariants/tensor_grid.h"
 #include "invariants/trace_checks.h"
 #include "mesh/layout.h"
@@ -70,12 +72,22 @@ struct Sharers {
   std::int64_t held = 0;
 };
 
-// How many ranks share one optimizer state, as the run claims; 0 when it does not say.
-std::int64_t claimed_sharers(const Trace& trace) {
-  const Json& run = trace.ranks.front().run;
-  if (!run.is_object() || !run.contains("layout") || !run["layout"].is_string()) return 0;
-  const Layout layout = parse_layout(run["layout"].get<std::string>());
-  return layout.zero >= 1 ? std::int64_t{layout.dp} * layout.cp * layout.ep : 1;
+// How many ranks share one optimizer state, as the run claims, or why that is not known.
+struct Claim {
+  std::int64_t sharers = 0;
+  std::string open;
+};
+
+Claim claimed_sharers(const Trace& trace) {
+  const std::optional<std::string> text = text_fact(trace, "/layout");
+  if (!text) return {0, "the run does not say its layout"};
+  try {
+    const Layout layout = parse_layout(*text);
+    return {layout.zero >= 1 ? std::int64_t{layout.dp} * layout.cp * layout.ep : 1, ""};
+  } catch (const Error& error) {  // somebody else's words
+    return {0, fmt::format("the run's layout is not one of ours: {}: {}", error.place(),
+                           error.detail())};
+  }
 }
 
 }  // namespace
@@ -87,9 +99,9 @@ Verdict check_optimizer_bytes(const Trace& trace) {
                    "1,024 elements, and the R ranks together hold 12 P exactly");
   if (trace.ranks.empty()) return undecided(verdict, "no rank wrote a trace");
   const std::map<std::string, std::int64_t> counts = parameters(trace);
-  const std::int64_t sharers = claimed_sharers(trace);
+  const auto [sharers, open] = claimed_sharers(trace);
   if (counts.empty()) return undecided(verdict, "no parameter was traced");
-  if (sharers == 0) return undecided(verdict, "the run does not say its layout");
+  if (!open.empty()) return undecided(verdict, open);
   if (static_cast<int>(trace.ranks.size()) != trace.world()) {
     return fails(verdict,
                  fmt::format("{} rank traces of a world of {}", trace.ranks.size(), trace.world()));

@@ -132,7 +132,8 @@ struct FakeTrainer {
                                   : "dp" + std::to_string(world);
     out["code"] = "abc";
     out["data"] = Json{{"size", samples_in_epoch}};
-    out["config"]["training"] = Json{{"clip", clip}};
+    out["config"]["training"] = Json{{"clip", clip}, {"global_batch", 12}};
+    out["tensors"] = digest ? "all" : "some";
     out["config"]["optimizer"] =
         Json{{"lr", 0.01},       {"beta1", 0.9},        {"beta2", 0.95},
              {"epsilon", 1e-8},  {"weight_decay", 0.1}, {"warmup", 0},

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "invariants/verdict.h"
-#include "trace/reader.h"
 
 namespace shardproof {
 
@@ -35,17 +34,6 @@ inline Verdict undecided(Verdict verdict, std::string reason) {
   verdict.outcome = Outcome::inconclusive;
   verdict.reason = std::move(reason);
   return verdict;
-}
-
-// Coordinates of a rank without its data, context and expert axes, printed: ranks with the same
-// text hold the same parameters and share their optimizer state. Without coordinates all ranks do.
-inline std::string model_coordinates(const RankTrace& rank) {
-  std::string out;
-  if (!rank.run.is_object() || !rank.run.contains("coords")) return out;
-  for (const auto& [axis, at] : rank.run["coords"].items()) {
-    if (axis != "dp" && axis != "cp" && axis != "ep") out += fmt::format("{}={} ", axis, at.dump());
-  }
-  return out;
 }
 
 }  // namespace shardproof

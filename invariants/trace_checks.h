@@ -5,7 +5,8 @@
 //   run event   "coords" {"dp":..,"tp":..}  ranks that differ in dp alone are replicas (absent:
 //   all)
 //               "layout" "dp4.zero1"        what the run claims about sharing optimizer state
-//               "config" {...}              the resolved config (learning rate, AdamW, clip)
+//               "config" {...}              the resolved config (learning rate, AdamW, clip, batch)
+//               "tensors" "all"             every tensor of every step is traced
 //               "code", "frozen" [names], "data" {"size": samples in an epoch}
 //   memory      "bytes" {"optimizer": live bytes of masters and moments}
 // Torch-free. Thread rule: pure functions of their arguments.
@@ -23,7 +24,10 @@ namespace shardproof {
 // Steps done = asked on every rank, one run per file, loss moves and is finite, gradient norm > 0,
 // every parameter has a gradient that is not all zero, or is listed as frozen.
 Verdict check_live(const Trace& trace, std::int64_t steps_asked);
-// The places of all ranks tile each global tensor; overlapping places are bit-equal; at every step.
+// The places of all ranks tile each global tensor; overlapping places are bit-equal; at every step
+// every parameter has its value, its gradient and both moments (not the last three where frozen).
+// A kind that is missing whole, or a step, fails a trace that says it traces all tensors, and
+// leaves any other inconclusive: it may not have been captured.
 Verdict check_cover(const Trace& trace);
 // Parameters, grad_norm, loss and lr are bit-identical on all ranks after every step.
 Verdict check_replicas(const Trace& trace);
@@ -34,7 +38,9 @@ Verdict check_layout(const Trace& reference, const Trace& trace);
 // `resumed` starts at `from` and goes to the uncut run's end; every step it did equals the uncut
 // run's, at least 2 steps.
 Verdict check_resume(const Trace& uncut, const Trace& resumed, std::int64_t from);
-// Sample ids: exact cover of each epoch, disjoint over data ranks, the same global batch per step.
+// Sample ids: exact cover of each epoch, disjoint over data ranks, the same number of real samples
+// (fillers are none) per step: the config's global batch where the trace has it. Fewer are legal
+// where they end an epoch and the config does not say that such a batch is dropped.
 // A trace that begins at a later step (a resumed one) is judged behind the steps of `before`.
 Verdict check_data(const Trace& trace, const Trace* before = nullptr);
 // Recomputes clip, learning rate and AdamW of captured consecutive steps from the traced gradients

@@ -1,0 +1,60 @@
+// run_facts: see run_facts.h.
+#include "invariants/run_facts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shardproof {
+namespace {
+
+const Json* find_fact(const Trace& trace, const char* pointer) {
+  if (trace.ranks.empty()) return nullptr;
+  const Json& run = trace.ranks.front().run;
+  const Json::json_pointer path(pointer);
+  return run.is_object() && run.contains(path) ? &run[path] : nullptr;
+}
+
+}  // namespace
+
+std::string model_coordinates(const RankTrace& rank) {
+  std::string out;
+  if (!rank.run.is_object() || !rank.run.contains("coords")) return out;
+  for (const auto& [axis, at] : rank.run["coords"].items()) {
+    if (axis != "dp" && axis != "cp" && axis != "ep") out += fmt::format("{}={} ", axis, at.dump());
+  }
+  return out;
+}
+
+std::set<std::string> frozen_names(const Trace& trace) {
+  std::set<std::string> out;
+  for (const RankTrace& rank : trace.ranks) {
+    if (!rank.run.is_object() || !rank.run.contains("frozen")) continue;
+    for (const Json& each : rank.run["frozen"]) {
+      if (each.is_string()) out.insert(each.get<std::string>());
+    }
+  }
+  return out;
+}
+
+bool traces_all_tensors(const Trace& trace) {
+  return !trace.ranks.empty() &&
+         std::all_of(trace.ranks.begin(), trace.ranks.end(), [](const RankTrace& rank) {
+           return rank.run.is_object() && rank.run.contains("tensors") &&
+                  rank.run["tensors"] == "all";
+         });
+}
+
+std::optional<std::int64_t> integer_fact(const Trace& trace, const char* pointer) {
+  const Json* fact = find_fact(trace, pointer);
+  if (fact == nullptr || !fact->is_number_integer()) return std::nullopt;
+  return fact->get<std::int64_t>();
+}
+
+std::optional<std::string> text_fact(const Trace& trace, const char* pointer) {
+  const Json* fact = find_fact(trace, pointer);
+  if (fact == nullptr || !fact->is_string()) return std::nullopt;
+  return fact->get<std::string>();
+}
+
+}  // namespace shardproof

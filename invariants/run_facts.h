@@ -1,0 +1,30 @@
+// run_facts: what a trace's run events say beyond the public format, read leniently: a fact that is
+// missing or of another type is a fact that was not said. Torch-free. Thread rule: pure.
+// Not checked here: that the ranks say the same.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "trace/reader.h"
+
+namespace shardproof {
+
+// Coordinates of a rank without its data, context and expert axes, printed: ranks with the same
+// text hold the same parameters and share their optimizer state. Without coordinates all ranks do.
+std::string model_coordinates(const RankTrace& rank);
+
+// Parameters that any rank lists as frozen: they have no gradient and no moments.
+std::set<std::string> frozen_names(const Trace& trace);
+
+// Whether every rank says that it traces all tensors of all steps: what such a trace lacks was not
+// there, in any other it may only not have been captured.
+bool traces_all_tensors(const Trace& trace);
+
+// Of the first rank's run event, by JSON pointer: "/config/training/steps", "/data/size".
+std::optional<std::int64_t> integer_fact(const Trace& trace, const char* pointer);
+std::optional<std::string> text_fact(const Trace& trace, const char* pointer);
+
+}  // namespace shardproof
