@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "checkpoint/load.h"
 #include "harness/cli/cli.h"
+#include "train/manifest_facts.h"
 
 namespace shardproof {
 namespace {
@@ -137,6 +138,15 @@ int show(const Arguments& arguments) {
   return 0;
 }
 
+// Every byte against the manifest, then the manifest's facts against each other.
+std::vector<Damage> damages_of(Storage& storage, const std::string& id) {
+  std::vector<Damage> damages = verify_checkpoint(storage, id);
+  if (!damages.empty()) return damages;
+  damages = contradictions(read_manifest(storage, id));
+  for (Damage& damage : damages) damage.where = manifest_path(id) + ": " + damage.where;
+  return damages;
+}
+
 // All checkpoints of the directory unless one is named. 1 when any is damaged.
 int verify(const Arguments& arguments) {
   const auto storage = posix_storage(arguments.first, false);
@@ -148,7 +158,7 @@ int verify(const Arguments& arguments) {
   int status = 0;
   Json report = Json::array();
   for (const std::string& id : ids) {
-    const std::vector<Damage> damages = verify_checkpoint(*storage, id);
+    const std::vector<Damage> damages = damages_of(*storage, id);
     if (!damages.empty()) status = 1;
     Json list = Json::array();
     for (const Damage& damage : damages) {
@@ -167,44 +177,68 @@ int verify(const Arguments& arguments) {
 }
 
 struct Side {
+  std::string name;  // DIR/ID
   std::unique_ptr<Storage> storage;
   Manifest manifest;
 };
 
+// An Error of `body` names what it was about: paths in a storage begin at its folder.
+template <typename Body>
+auto naming(const std::string& name, const Body& body) try {
+  return body();
+} catch (const Error& error) {
+  throw Error(error.kind(), name + ": " + error.place(), error.detail(), error.world_rank());
+}
+
 // DIR (its newest checkpoint) or DIR/ID.
 Side open_side(const std::string& text) {
-  Side side;
-  if (std::filesystem::is_directory(text)) {
-    side.storage = posix_storage(text, false);
-    side.manifest = read_manifest(*side.storage, newest(*side.storage, text));
-    return side;
+  std::string directory = text, id;
+  if (!std::filesystem::is_directory(text)) {
+    const std::filesystem::path path(text);
+    directory = path.has_parent_path() ? path.parent_path().string() : ".";
+    id = path.filename().string();
   }
-  const std::filesystem::path path(text);
-  const std::string directory = path.has_parent_path() ? path.parent_path().string() : ".";
+  Side side;
   side.storage = posix_storage(directory, false);
-  side.manifest = read_manifest(*side.storage, path.filename().string());
+  if (id.empty()) id = newest(*side.storage, directory);
+  side.name = (std::filesystem::path(directory) / id).string();
+  side.manifest = naming(directory, [&] { return read_manifest(*side.storage, id); });
   return side;
+}
+
+Json to_json(const StateDifference& difference) {
+  return {{"entry", difference.entry},
+          {"element", difference.element},
+          {"left", difference.left},
+          {"right", difference.right}};
+}
+
+// Both sides, then for each piece that differs the address of its first difference, and there the
+// bit patterns of both.
+void print_differences(const Side& left, const Side& right,
+                       const std::vector<StateDifference>& differences) {
+  if (differences.empty()) return;
+  fmt::print("--- {}\n+++ {}\n", left.name, right.name);
+  for (const StateDifference& each : differences) {
+    const std::string element = each.element < 0 ? "" : fmt::format(" element {}", each.element);
+    fmt::print("{}{}: {} | {}\n", each.entry, element, each.left, each.right);
+  }
 }
 
 int diff(const Arguments& arguments) {
   const Side left = open_side(arguments.first);
   const Side right = open_side(arguments.second);
   const std::vector<StateDifference> differences =
-      diff_checkpoints(*left.storage, left.manifest, *right.storage, right.manifest);
-  Json report = Json::array();
-  for (const StateDifference& each : differences) {
-    report.push_back({{"entry", each.entry},
-                      {"element", each.element},
-                      {"left", each.left},
-                      {"right", each.right}});
-    if (arguments.json) continue;
-    if (each.element < 0) {
-      fmt::print("{}: {} | {}\n", each.entry, each.left, each.right);
-    } else {
-      fmt::print("{} element {}: {} | {}\n", each.entry, each.element, each.left, each.right);
-    }
+      naming(left.name + " against " + right.name, [&] {
+        return diff_checkpoints(*left.storage, left.manifest, *right.storage, right.manifest);
+      });
+  if (arguments.json) {
+    Json report = Json::array();
+    for (const StateDifference& each : differences) report.push_back(to_json(each));
+    print(report);
+  } else {
+    print_differences(left, right, differences);
   }
-  if (arguments.json) print(report);
   return differences.empty() ? 0 : 1;
 }
 
@@ -244,7 +278,8 @@ void add_checkpoint(CLI::App& app, int& status) {
   verb->callback([arguments, &status] { status = show(*arguments); });
 
   verb = add_verb(*group, "verify",
-                  "Check every byte. Exit code 0: whole, 1: damaged (one line each), 2: bad usage",
+                  "Check every byte, and the facts of the manifest against each other. Exit code "
+                  "0: whole, 1: damaged (one line each), 2: bad usage",
                   arguments,
                   "  shardproof checkpoint verify DIR               all of them\n"
                   "  shardproof checkpoint verify DIR step-00000010");

@@ -1,14 +1,16 @@
 // ctest: unit timeout=120
 // The checkpoint verbs as a user or a script meets them: output, JSON and exit codes.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "base/json.h"
-#include "checkpoint/checkpoint_testing.h"
 #include "harness/cli/cli.h"
+#include "train/manifest_testing.h"
 
 namespace shardproof {
 namespace {
@@ -63,25 +65,37 @@ Ended command(const std::string& arguments) {
 class CheckpointVerbs : public ::testing::Test {
  protected:
   CheckpointVerbs() : storage_(posix_storage(directory(), false)) {
-    testing::write_small(*storage_, 2, "step-00000010", state_, testing::small_facts(10));
-    later_.tensors()[2].bytes[8] ^= std::byte{0x80};  // element 2 of b.bias/param
-    testing::write_small(*storage_, 3, "step-00000020", later_, testing::small_facts(20));
+    testing::write_tiny(*storage_, 2, state_, 10);
+    later_.tensors()[2].bytes[8] ^= std::byte{0x80};  // element 2 of pos.weight/param
+    testing::write_tiny(*storage_, 3, later_, 20);
   }
   std::string directory() const { return temporary_.path().string(); }
   std::string in(const std::string& id) const { return "'" + directory() + "/" + id + "'"; }
   std::string dir() const { return "'" + directory() + "'"; }
 
-  void damage(const std::string& id) {
-    const ManifestEntry entry = read_manifest(*storage_, id).entries[0];
+  // The first byte of the first entry, or of the parameter's first.
+  void damage(const std::string& id, const std::string& parameter = "") {
+    const Manifest manifest = read_manifest(*storage_, id);
+    const ManifestEntry entry =
+        *std::find_if(manifest.entries.begin(), manifest.entries.end(), [&](const auto& each) {
+          return parameter.empty() || (each.name == parameter && each.what == "param");
+        });
     auto bytes = testing::read_file(*storage_, entry.file);
     bytes[entry.begin] ^= std::byte{1};
     testing::replace_file(*storage_, entry.file, bytes);
   }
 
+  // Of element 2 of pos.weight/param.
+  static std::string bits(const State& state) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, &state.tensors()[2].bytes[8], sizeof word);
+    return fmt::format("{:08x}", word);
+  }
+
   TemporaryDirectory temporary_;
   std::unique_ptr<Storage> storage_;
-  State state_ = testing::small_state(1);
-  State later_ = testing::small_state(1);
+  State state_ = testing::tiny_state(1);
+  State later_ = testing::tiny_state(1);
 };
 
 TEST_F(CheckpointVerbs, ListShowsStepsOldestFirst) {
@@ -112,9 +126,9 @@ TEST_F(CheckpointVerbs, ShowPrintsFactsFilesAndEntriesOfTheNewestOrTheNamed) {
   const Ended text = command("show " + dir() + " step-00000010");
   EXPECT_EQ(text.code, 0);
   for (const std::string words :
-       {"checkpoint step-00000010\n", "training.steps=20", "dp2.zero1", "data digest        d1",
-        "rank_00001.safetensors", "b.bias/exp_avg", "d.weight/param", "[0:1400)", "[20,70]",
-        "{\"epoch\":0,\"taken\":160}"}) {
+       {"checkpoint step-00000010\n", "model.vocabulary=350", "dp2.zero1", "data digest        d1",
+        "rank_00001.safetensors", "blocks.0.ln1.bias/exp_avg", "embed.weight/param", "[0:1400)",
+        "[175,8]", "{\"epoch\":0,\"taken\":160,"}) {
     EXPECT_TRUE(contains(text.text, words)) << words << "\n" << text.text;
   }
   const Ended json = command("show --json " + dir() + " step-00000010");
@@ -130,7 +144,8 @@ TEST_F(CheckpointVerbs, VerifySaysWholeOrOneLineADamage) {
   EXPECT_EQ(text.code, 1);
   EXPECT_TRUE(contains(text.text, "step-00000010: whole\n")) << text.text;
   EXPECT_TRUE(contains(text.text, "step-00000020: damaged: step-00000020.shards-")) << text.text;
-  EXPECT_TRUE(contains(text.text, "a.weight/exp_avg piece 0 [0:1400], bytes [")) << text.text;
+  EXPECT_TRUE(contains(text.text, "blocks.0.attn.k.bias/exp_avg piece 0 [0:4], bytes ["))
+      << text.text;
   EXPECT_EQ(command("verify " + dir() + " step-00000010").code, 0);
   EXPECT_EQ(command("verify " + dir() + " step-00000020").code, 1);
   const Ended json = command("verify --json " + dir());
@@ -168,17 +183,54 @@ TEST_F(CheckpointVerbs, DiffHasTheExitCodesOfDiff) {
   EXPECT_EQ(same.text, "");
   const Ended differ = command("diff " + in("step-00000010") + " " + in("step-00000020"));
   EXPECT_EQ(differ.code, 1);
-  EXPECT_TRUE(differ.text.starts_with("b.bias/param piece 0 element 2: ")) << differ.text;
+  EXPECT_TRUE(differ.text.starts_with("--- " + directory() + "/step-00000010\n+++ " + directory() +
+                                      "/step-00000020\npos.weight/param piece 0 element 2: "))
+      << differ.text;
+  EXPECT_TRUE(contains(differ.text, bits(state_) + " | " + bits(later_) + "\n")) << differ.text;
   const Ended json = command("diff --json " + in("step-00000010") + " " + dir());
   EXPECT_EQ(json.code, 1);
   const Json report = parse_json(json.text, "diff");
   ASSERT_EQ(report.size(), 1u);
-  EXPECT_EQ(report[0]["entry"], "b.bias/param piece 0");
+  EXPECT_EQ(report[0]["entry"], "pos.weight/param piece 0");
   EXPECT_EQ(report[0]["element"], 2);
   EXPECT_NE(report[0]["left"], report[0]["right"]);
+}
+
+TEST_F(CheckpointVerbs, TroubleOfADiffNamesTheFolder) {
+  const TemporaryDirectory other;
+  const std::string there = other.path().string();
+  Ended trouble = command("diff " + dir() + " '" + there + "'");
+  EXPECT_EQ(trouble.code, 2);
+  EXPECT_TRUE(contains(trouble.text, there + ": there is no checkpoint in it")) << trouble.text;
+  trouble = command("diff '" + there + "/step-00000010' " + dir());
+  EXPECT_EQ(trouble.code, 2);
+  EXPECT_TRUE(contains(trouble.text, there + ": checkpoint step-00000010: ")) << trouble.text;
+  damage("step-00000010", "pos.weight");
+  trouble = command("diff " + in("step-00000010") + " " + dir());
+  EXPECT_EQ(trouble.code, 2);
+  EXPECT_TRUE(contains(trouble.text,
+                       directory() + "/step-00000010 against " + directory() + "/step-00000020: "))
+      << trouble.text;
   testing::replace_file(*storage_, manifest_path("step-00000010"), {});
-  const Ended trouble = command("diff " + in("step-00000010") + " " + dir());
-  EXPECT_EQ(trouble.code, 2) << trouble.text;
+  trouble = command("diff " + in("step-00000010") + " " + dir());
+  EXPECT_EQ(trouble.code, 2);
+  EXPECT_TRUE(contains(trouble.text, directory() + ": step-00000010.manifest.json"))
+      << trouble.text;
+}
+
+TEST_F(CheckpointVerbs, AResealedManifestIsNotWhole) {
+  testing::reseal(*storage_, "step-00000010", [](Manifest& manifest) {
+    manifest.facts.layout = "dp4";
+    manifest.facts.cursor["samples"] = 0;
+  });
+  const Ended text = command("verify " + dir());
+  EXPECT_EQ(text.code, 1);
+  EXPECT_TRUE(contains(text.text,
+                       "step-00000010: damaged: step-00000010.manifest.json: facts.layout against "
+                       "facts.config.run.layout: expected dp2.zero1, found dp4\n"))
+      << text.text;
+  EXPECT_TRUE(contains(text.text, "facts.cursor.samples against facts.step")) << text.text;
+  EXPECT_TRUE(contains(text.text, "step-00000020: whole\n")) << text.text;
 }
 
 TEST_F(CheckpointVerbs, TheProgramItselfEndsWithTheSameCodes) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "checkpoint/storage.h"
@@ -183,7 +184,10 @@ CheckpointFacts facts_from_json(const Json& json, const std::string& place) {
               place);
   CheckpointFacts facts;
   facts.step = integer_member(json, "step", place);
-  if (facts.step < 0) corrupt(place, fmt::format("\"step\" is {}; expected >= 0", facts.step));
+  constexpr std::int64_t last_step = std::numeric_limits<int>::max();  // that a config can ask for
+  if (facts.step < 0 || facts.step > last_step) {
+    corrupt(place, fmt::format("\"step\" is {}; expected 0 to {}", facts.step, last_step));
+  }
   facts.run_line = string_member(json, "run_line", place);
   facts.config = object_member(json, "config", place);
   facts.layout = string_member(json, "layout", place);

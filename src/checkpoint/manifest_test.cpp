@@ -3,11 +3,13 @@
 // refused by name.
 #include "checkpoint/manifest.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
 #include <functional>
+#include <limits>
 
 #include "checkpoint/checkpoint_testing.h"
 #include "checkpoint/manifest_json.h"
@@ -255,6 +257,11 @@ TEST(Manifest, ShapesThatOverflowOrDisagreeAreRefusedBeforeAnythingIsAllocated) 
   expect_refused("name and what", [](Json& json) { json["entries"][0]["name"] = "\x1b[2J"; });
   expect_refused("name and what", [](Json& json) { json["entries"][0]["what"] = ""; });
   expect_refused("\"step\" is -1", [](Json& json) { json["facts"]["step"] = -1; });
+  for (const std::int64_t step :
+       {std::int64_t{1} << 31, std::numeric_limits<std::int64_t>::max()}) {
+    expect_refused(fmt::format("\"step\" is {}; expected 0 to 2147483647", step),
+                   [=](Json& json) { json["facts"]["step"] = step; });
+  }
   expect_refused("its entries give",
                  [](Json& json) { json["state_digest"] = std::string(64, '0'); });
   expect_refused(

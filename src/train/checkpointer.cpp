@@ -17,6 +17,7 @@
 #include "comm/communicator.h"
 #include "mesh/layout.h"
 #include "train/config.h"
+#include "train/manifest_facts.h"
 
 namespace shardproof {
 namespace {
@@ -68,6 +69,7 @@ void compare_layouts(Differences& differences, const std::string& expected,
 
 void require_expected(const CheckpointFacts& expected, const Manifest& manifest) {
   const CheckpointFacts& found = manifest.facts;
+  require_consistent(contradictions(found), "checkpoint " + manifest.id);
   Differences differences;
   differences.compare("data digest", expected.data_digest, found.data_digest);
   differences.compare("tokenizer digest", expected.tokenizer_digest, found.tokenizer_digest);

@@ -9,14 +9,14 @@
 #include <optional>
 
 #include "base/check.h"
-#include "checkpoint/checkpoint_testing.h"
-#include "train/config.h"
+#include "train/manifest_testing.h"
 
 namespace shardproof {
 namespace {
 
 using testing::contains;
 using testing::error_of;
+using testing::facts_of;
 using testing::run_world;
 
 // Holds state like ZeRO-1 does: all parameters everywhere, the rest in contiguous shares. No maths.
@@ -91,14 +91,6 @@ class StatePlan : public Plan {
 
 const std::vector<std::string> all_kinds = {"param", "exp_avg", "exp_avg_sq", "master"};
 
-CheckpointFacts facts_of(const Config& config, std::int64_t step = 10) {
-  CheckpointFacts facts = testing::small_facts(step);
-  facts.config = to_json(config);
-  facts.run_line = run_line(config);
-  facts.layout = config.run.layout;
-  return facts;
-}
-
 Config two_ranks() {
   Config config;
   config.run.layout = "dp2.zero1";
@@ -124,7 +116,7 @@ TEST(Checkpointer, WhatWasSavedComesBack) {
     const CheckpointFacts facts =
         make_checkpointer(*storage, comm)->load(plan, "step-00000010", facts_of(two_ranks(), 0));
     EXPECT_EQ(facts.step, 10);
-    EXPECT_EQ(facts.cursor, testing::small_facts().cursor);
+    EXPECT_EQ(facts.cursor, facts_of(two_ranks()).cursor);
     EXPECT_EQ(plan.held(), saved.held());
     EXPECT_EQ(plan.loads, 1);
   });
@@ -139,11 +131,11 @@ TEST(Checkpointer, AnEmptyIdIsTheNewest) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
     EXPECT_TRUE(contains(error.what(), "no checkpoint")) << error.what();
   });
-  write(*storage, facts_of(two_ranks(), 30), 3);
+  write(*storage, facts_of(two_ranks(), 20), 3);
   write(*storage, facts_of(two_ranks(), 4), 4);
   run_world(2, [&](Communicator& comm) {
     StatePlan plan(comm, testing::small_pieces(), all_kinds, 0);
-    EXPECT_EQ(make_checkpointer(*storage, comm)->load(plan, "", facts_of(two_ranks())).step, 30);
+    EXPECT_EQ(make_checkpointer(*storage, comm)->load(plan, "", facts_of(two_ranks())).step, 20);
     EXPECT_EQ(plan.held(), StatePlan(comm, testing::small_pieces(), all_kinds, 3).held());
     const Error error = error_of(
         [&] { make_checkpointer(*storage, comm)->load(plan, "none", facts_of(two_ranks())); });
@@ -215,6 +207,18 @@ TEST(Checkpointer, EveryCaseKeyThatDeterminesTheBitsIsComparedAndNamed) {
   const Error error = refusal(*storage, facts_of(config));
   EXPECT_TRUE(contains(error.what(), "model.layers: expected 3, found 2")) << error.what();
   EXPECT_TRUE(contains(error.what(), "training.clip: expected 0.5, found 1.0")) << error.what();
+}
+
+TEST(Checkpointer, AManifestThatContradictsItselfIsRefused) {
+  const auto storage = memory_storage();
+  CheckpointFacts facts = facts_of(two_ranks());
+  facts.run_line = "run.layout=dp4";
+  write(*storage, facts);
+  const Error error = refusal(*storage, facts_of(two_ranks()));
+  EXPECT_TRUE(contains(error.what(),
+                       "facts.run_line: run.layout against facts.config.run.layout: expected "
+                       "\"dp2.zero1\", found \"dp4\""))
+      << error.what();
 }
 
 TEST(Checkpointer, HowFarWhereAndHowARunGoesMayDiffer) {
