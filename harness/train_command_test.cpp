@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "harness/child.h"
@@ -10,6 +11,7 @@
 #include "harness/testing.h"
 #include "harness/world.h"
 #include "invariants/trace_checks.h"
+#include "train/manifest_testing.h"
 
 namespace shardproof {
 namespace {
@@ -75,6 +77,9 @@ TEST(TrainCommand, BadInputIsNamedWithExitCodeTwo) {
       {{"train", "--set", "run.fault=0:0:forward:kill", "--trace", folder.at("t")},
        "run.backend=mpi"},
       {{"resume", folder.at("none")}, folder.at("none")},
+      {{"train", "--trace", folder.at("t"), "--trace-tensors", "1,x"}, "--trace-tensors: \"1,x\""},
+      {{"train", "--trace", folder.at("t"), "--trace-match", "("}, "--trace-match: \"(\""},
+      {{"train", "--trace-tensors", "all"}, "expected --trace DIR"},
   };
   for (const auto& bad : cases) {
     const auto result = shardproof(bad.arguments);
@@ -84,6 +89,32 @@ TEST(TrainCommand, BadInputIsNamedWithExitCodeTwo) {
   const auto result = shardproof({"train", "--steps", "1"}, {{"SHARDPROOF_FAULT", "nonsense"}});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_NE(result.output.find("SHARDPROOF_FAULT"), std::string::npos) << result.output;
+}
+
+TEST(TrainCommand, ATraceWithItsTensorsPassesEveryCheck) {
+  const Folder folder;
+  const std::string file = write_config(folder, small_case("dp2.zero1", 4));
+  const auto trace = [&](const std::string& name, std::vector<std::string> options) {
+    options.insert(options.begin(), {"train", file, "--trace", folder.at(name)});
+    const auto result = shardproof(options);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    return shardproof({"trace", "check", folder.at(name)});
+  };
+  const auto all = trace("all", {"--trace-tensors", "all"});
+  EXPECT_EQ(all.exit_code, 0) << all.output;
+  EXPECT_EQ(trace("digests", {}).exit_code, 3) << "AdamW cannot be recomputed from digests";
+  EXPECT_EQ(trace("bytes", {"--trace-tensors", "all", "--no-trace-digest"}).exit_code, 3)
+      << "replicas are compared by digest";
+  EXPECT_TRUE(read_trace(folder.at("bytes")).ranks[0].tensors.empty());
+  trace("some", {"--trace-tensors=-1,2", "--trace-match", "ln_f"});
+  const Trace some = read_trace(folder.at("some"));
+  std::set<std::int64_t> steps;
+  for (const TensorFileRef& file : some.files) steps.insert(file.step);
+  EXPECT_EQ(steps, (std::set<std::int64_t>{-1, 2}));
+  ASSERT_FALSE(some.ranks[0].tensors.empty());
+  for (const TensorRecord& tensor : some.ranks[0].tensors) {
+    EXPECT_TRUE(tensor.place.name.starts_with("ln_f")) << tensor.place.name;
+  }
 }
 
 TEST(TrainCommand, AUsedTraceFolderIsRefused) {
@@ -115,6 +146,16 @@ TEST(TrainCommand, ResumeContinuesFromTheManifestAlone) {
   const auto done = shardproof({"resume", store});
   EXPECT_EQ(done.exit_code, 2);
   EXPECT_NE(done.output.find("expected more steps"), std::string::npos) << done.output;
+  testing::reseal(*posix_storage(store, false), "step-00000003",
+                  [](Manifest& manifest) { manifest.facts.step = 2147483647; });
+  const auto sealed = shardproof({"resume", store, "step-00000003"});
+  EXPECT_EQ(sealed.exit_code, 2);
+  EXPECT_NE(sealed.output.find("facts.step against facts.config.training.steps: expected 0 to 6, "
+                               "found 2147483647"),
+            std::string::npos)
+      << sealed.output;
+  testing::reseal(*posix_storage(store, false), "step-00000003",
+                  [](Manifest& manifest) { manifest.facts.step = 3; });
   const auto other = shardproof({"resume", store, "step-00000003", "--set", "optimizer.lr=0.5"});
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_NE(other.output.find("optimizer.lr"), std::string::npos) << other.output;

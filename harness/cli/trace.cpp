@@ -1,11 +1,15 @@
 // trace: the verbs that judge traces of any program: check one, diff two.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <exception>
 #include <memory>
 
 #include "base/error.h"
 #include "harness/accept_report.h"
 #include "harness/cli/cli.h"
+#include "invariants/run_facts.h"
 #include "invariants/trace_checks.h"
 
 namespace shardproof {
@@ -19,21 +23,32 @@ struct Arguments {
 
 constexpr int same = 0, different = 1, trouble = 2;  // as diff(1)
 
+// Error bad_input when there is nothing in it to judge.
+Trace read_nonempty(const std::string& directory) {
+  Trace trace = read_trace(directory);
+  const bool empty = std::all_of(trace.ranks.begin(), trace.ranks.end(), [](const RankTrace& rank) {
+    return rank.runs == 0 && rank.steps.empty();
+  });
+  if (empty) {
+    throw Error(ErrorKind::bad_input, directory,
+                "an empty trace: no rank file holds a run or step event; expected at least one");
+  }
+  return trace;
+}
+
 // The steps that were asked for: as typed, as the config in the trace says, or as many as were
 // done.
 std::int64_t steps_asked(const Arguments& arguments, const Trace& trace) {
   if (arguments.steps > 0) return arguments.steps;
   const std::vector<std::int64_t> done = trace.step_numbers();
-  const Json& run = trace.ranks.front().run;
-  const Json::json_pointer path("/config/training/steps");
-  if (run.is_object() && run.contains(path) && run[path].is_number_integer()) {
-    return run[path].get<std::int64_t>() - (done.empty() ? 0 : done.front());
+  if (const auto steps = integer_fact(trace, "/config/training/steps")) {
+    return *steps - (done.empty() ? 0 : done.front());
   }
   return static_cast<std::int64_t>(done.size());
 }
 
 int check_one(const Arguments& arguments) {
-  const Trace trace = read_trace(arguments.first);
+  const Trace trace = read_nonempty(arguments.first);
   std::vector<Verdict> verdicts = {check_live(trace, steps_asked(arguments, trace)),
                                    check_cover(trace),
                                    check_replicas(trace),
@@ -54,7 +69,8 @@ int check_one(const Arguments& arguments) {
 }
 
 int diff_two(const Arguments& arguments) {
-  const Trace reference = read_trace(arguments.first), other = read_trace(arguments.second);
+  const Trace reference = read_nonempty(arguments.first);
+  const Trace other = read_nonempty(arguments.second);
   Verdict verdict = check_layout(reference, other);
   verdict.check = "diff";
   verdict.subject = arguments.first + " against " + arguments.second;
@@ -73,10 +89,10 @@ int diff_two(const Arguments& arguments) {
   }
 }
 
-// Whatever cannot be read is trouble, also where an Error's own code is another.
-int as_diff(const Arguments& arguments) try {
-  return diff_two(arguments);
-} catch (const Error& error) {
+// What cannot be read or judged is trouble, whatever an Error's own code is.
+int judged(int (*judge)(const Arguments&), const Arguments& arguments) try {
+  return judge(arguments);
+} catch (const std::exception& error) {
   std::fprintf(stderr, "shardproof: %s\n", error.what());
   return trouble;
 }
@@ -98,8 +114,10 @@ void add_trace(CLI::App& app, int& status) {
       "Examples:\n"
       "  shardproof trace check shardproof-report-1/legs/text/main/trace\n"
       "  shardproof trace check /tmp/trace --steps 100 --json\n"
-      "Exit codes: 0 every verdict passes, 1 one fails, 2 bad input, 3 one is undecided.");
-  check->callback([arguments, &status] { status = check_one(*arguments); });
+      "optimizer needs written tensors: shardproof train --trace DIR --trace-tensors all.\n"
+      "Exit codes: 0 every verdict passes, 1 one fails, 2 trouble (the trace is missing, empty or\n"
+      "cannot be read), 3 one is undecided.");
+  check->callback([arguments, &status] { status = judged(check_one, *arguments); });
   CLI::App* diff = verb->add_subcommand("diff", "Compare two traces bit for bit, step by step");
   diff->add_option("REF", arguments->first, "Folder of the trace that is right")->required();
   diff->add_option("OTHER", arguments->second, "Folder of the trace that is judged")->required();
@@ -109,7 +127,7 @@ void add_trace(CLI::App& app, int& status) {
       "  shardproof trace diff legs/synthetic/dp1/trace legs/synthetic/main/trace\n"
       "Prints the first difference: step, phase, tensor, piece, rank, element, both bit patterns.\n"
       "Exit codes as diff(1): 0 the same, 1 different, 2 trouble (nothing to compare, bad input).");
-  diff->callback([arguments, &status] { status = as_diff(*arguments); });
+  diff->callback([arguments, &status] { status = judged(diff_two, *arguments); });
 }
 
 }  // namespace shardproof

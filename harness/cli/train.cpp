@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "checkpoint/load.h"
@@ -14,6 +15,7 @@
 #include "harness/progress.h"
 #include "harness/world.h"
 #include "mesh/layout.h"
+#include "train/manifest_facts.h"
 
 namespace shardproof {
 namespace {
@@ -26,6 +28,9 @@ struct TrainOptions {
   std::string checkpoint;
   std::string checkpoint_id;
   std::string trace;
+  std::optional<std::string> trace_tensors;
+  std::optional<std::string> trace_match;
+  std::optional<bool> trace_digest;
   std::string metrics;
   int steps = 0;
   bool print_config = false;
@@ -38,6 +43,15 @@ void add_common(CLI::App& verb, TrainOptions& options) {
       ->check(CLI::PositiveNumber);
   verb.add_option("--backend", options.backend, "threads (of this process) or mpi (processes)");
   verb.add_option("--trace", options.trace, "Write the public trace of the run into this folder");
+  verb.add_option("--trace-tensors", options.trace_tensors,
+                  "Also write the tensors of these steps: 0,1,4 (-1: the initial values), or all")
+      ->type_name("STEPS");
+  verb.add_option("--trace-match", options.trace_match, "Trace only tensors whose name matches")
+      ->type_name("REGEX");
+  verb.add_flag_function(
+      "--trace-digest,!--no-trace-digest",
+      [&options](std::int64_t count) { options.trace_digest = count > 0; },
+      "Trace digests of every tensor at every step (on with --trace)");
   verb.add_option("--metrics", options.metrics, "Write one JSON line a step into this file");
   verb.add_flag("--print-config", options.print_config, "Print the resolved config and end");
 }
@@ -61,12 +75,20 @@ void apply(const TrainOptions& options, Config& config, Origins origins) {
   check(config, origins);
 }
 
-// --trace goes before the environment: it was typed for this run.
+// What was typed for this run goes before the environment.
 TraceOptions trace_options(const TrainOptions& options, const Environment& environment) {
   TraceOptions trace = TraceOptions::from_environment(environment);
   if (!options.trace.empty()) {
     trace.directory = options.trace;
     trace.digest = true;
+  }
+  if (options.trace_tensors) trace.set_capture(*options.trace_tensors, "--trace-tensors");
+  if (options.trace_match) trace.set_match(*options.trace_match, "--trace-match");
+  if (options.trace_digest) trace.digest = *options.trace_digest;
+  const bool any = options.trace_tensors || options.trace_match || options.trace_digest;
+  if (any && trace.directory.empty()) {
+    throw Error(ErrorKind::bad_input, "--trace-tensors, --trace-match, --trace-digest",
+                "need a folder for the trace; expected --trace DIR");
   }
   return trace;
 }
@@ -155,6 +177,7 @@ int resume(const TrainOptions& options) {
     id = ids.back();
   }
   const Manifest manifest = read_manifest(*storage, id);
+  require_consistent(contradictions(manifest), options.checkpoint + ": checkpoint " + id);
   RunRequest request;
   request.config = parse_config_json(manifest.facts.config.dump(), "config of checkpoint " + id);
   apply(options, request.config, {});
@@ -186,6 +209,7 @@ void add_train(CLI::App& app, int& status) {
       "  shardproof train my.toml --layout dp2.zero1 --steps 100\n"
       "  shardproof train --set data.kind=text --set data.path=book.txt --set "
       "model.vocabulary=256\n"
+      "  shardproof train --trace out --trace-tensors all && shardproof trace check out\n"
       "  shardproof train --backend mpi --checkpoint ckpt --set checkpoint.every=10\n"
       "  mpirun -n 4 shardproof train --layout dp4.zero1\n"
       "Ctrl-C ends after the current step with exit code 130.");

@@ -1,0 +1,130 @@
+// ctest: unit
+// The verbs over traces as a user or a script meets them: exit codes and the one error line.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "harness/cli/cli.h"
+#include "invariants/fake_trace.h"
+
+namespace shardproof {
+namespace {
+
+struct Ended {
+  int code = -1;
+  std::string output;
+  std::string errors;
+};
+
+// The verb in this process, as main calls it.
+Ended trace(std::vector<std::string> arguments) {
+  CLI::App app("test", "shardproof");
+  Ended ended;
+  add_trace(app, ended.code);
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+  arguments.push_back("trace");
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    ended.code = app.exit(error) == 0 ? 0 : 2;
+  }
+  std::fflush(stdout);
+  ended.output = testing::internal::GetCapturedStdout();
+  ended.errors = testing::internal::GetCapturedStderr();
+  return ended;
+}
+
+class TraceVerbs : public ::testing::Test {
+ protected:
+  std::string clean(const std::string& name) {
+    FakeTrainer().write(folder_.file(name));
+    return folder_.file(name);
+  }
+
+  // Trouble is told once, on standard error alone, naming the place.
+  void expect_trouble(const std::vector<std::string>& arguments, const std::string& place) {
+    const Ended ended = trace(arguments);
+    EXPECT_EQ(ended.code, 2) << ended.output << ended.errors;
+    EXPECT_EQ(ended.output, "");
+    EXPECT_TRUE(ended.errors.starts_with("shardproof: ")) << ended.errors;
+    EXPECT_EQ(std::count(ended.errors.begin(), ended.errors.end(), '\n'), 1) << ended.errors;
+    EXPECT_NE(ended.errors.find(place), std::string::npos) << ended.errors;
+  }
+
+  void damage(const std::string& file, const std::function<void(std::string&)>& edit) {
+    std::string text = folder_.read(file);
+    ASSERT_FALSE(text.empty()) << file;
+    edit(text);
+    folder_.write(file, text);
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(TraceVerbs, CheckOfACleanTracePasses) {
+  const Ended ended = trace({"check", clean("a")});
+  EXPECT_EQ(ended.code, 0) << ended.output << ended.errors;
+  EXPECT_EQ(ended.errors, "");
+  EXPECT_EQ(trace({"check", clean("b"), "--steps", "9"}).code, 1);
+}
+
+TEST_F(TraceVerbs, CheckWithoutCapturedTensorsIsUndecided) {
+  FakeTrainer fake;
+  fake.capture = {};
+  fake.write(folder_.file("a"));
+  EXPECT_EQ(trace({"check", folder_.file("a")}).code, 3);
+}
+
+TEST_F(TraceVerbs, CheckOfWhatIsNoTraceIsTrouble) {
+  expect_trouble({"check", folder_.file("none")}, folder_.file("none"));
+  folder_.write("file", "text");
+  expect_trouble({"check", folder_.file("file")}, folder_.file("file"));
+  std::filesystem::create_directory(folder_.file("bare"));
+  expect_trouble({"check", folder_.file("bare")}, folder_.file("bare"));
+  std::filesystem::create_directory(folder_.file("empty"));
+  folder_.write("empty/rank_00000.jsonl", "");
+  expect_trouble({"check", folder_.file("empty")}, "an empty trace");
+  folder_.write("empty/rank_00000.jsonl", "{\"kind\":\"ru");  // torn before its first event
+  expect_trouble({"check", folder_.file("empty")}, "an empty trace");
+}
+
+TEST_F(TraceVerbs, ADamagedTraceIsTrouble) {
+  const std::string line = clean("a"), tensor = clean("b");
+  damage("a/rank_00001.jsonl", [](std::string& text) { text[text.find('\n') + 1] = '<'; });
+  expect_trouble({"check", line}, "rank_00001.jsonl:2");
+  damage("b/step_000002.moment.rank_00000.safetensors",
+         [](std::string& text) { text.resize(text.size() / 2); });
+  expect_trouble({"check", tensor}, "step_000002.moment.rank_00000.safetensors");
+}
+
+TEST_F(TraceVerbs, DiffHasTheExitCodesOfDiff) {
+  const std::string reference = clean("a");
+  EXPECT_EQ(trace({"diff", reference, clean("b")}).code, 0);
+  FakeTrainer fake;
+  fake.step = [](int, StepRecord& record) { record.loss = std::nextafter(record.loss, 9.0); };
+  fake.write(folder_.file("other"));
+  const Ended differ = trace({"diff", reference, folder_.file("other")});
+  EXPECT_EQ(differ.code, 1);
+  EXPECT_NE(differ.output.find("step 0"), std::string::npos) << differ.output;
+  fake = {};
+  fake.digest = false;
+  fake.capture = {};
+  fake.write(folder_.file("bare"));
+  EXPECT_EQ(trace({"diff", reference, folder_.file("bare")}).code, 2) << "nothing to compare";
+  expect_trouble({"diff", reference, folder_.file("none")}, folder_.file("none"));
+  expect_trouble({"diff", folder_.file("none"), reference}, folder_.file("none"));
+}
+
+TEST_F(TraceVerbs, HelpTellsTheExitCodes) {
+  for (const std::string verb : {"check", "diff"}) {
+    const Ended help = trace({verb, "--help"});
+    EXPECT_EQ(help.code, 0);
+    EXPECT_NE(help.output.find("Examples:\n  shardproof trace " + verb), std::string::npos);
+    EXPECT_NE(help.output.find("2 trouble"), std::string::npos) << help.output;
+  }
+}
+
+}  // namespace
+}  // namespace shardproof
