@@ -189,6 +189,14 @@ inline void replace_file(Storage& storage, const std::string& path,
   file->close();
 }
 
+// The text of a manifest after an edit of its JSON, with a closing digest that fits.
+inline std::string sealed(Json json) {
+  json.erase("manifest_sha256");
+  std::string body = json.dump();
+  body.pop_back();
+  return body + ",\n\"manifest_sha256\":\"" + sha256(body).hex() + "\"}\n";
+}
+
 // Counts operations and fails at one of them: `before` it happens, `torn` (half of a write), or
 // `after`. A dead storage then refuses everything, as a killed process does.
 class FailingStorage : public ForwardingStorage {

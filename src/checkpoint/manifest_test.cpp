@@ -19,6 +19,7 @@ namespace {
 
 using testing::contains;
 using testing::error_of;
+using testing::sealed;
 
 ManifestEntry entry(const std::string& name, const std::string& what, const PieceSpec& piece,
                     ElementRange range, const std::string& file, std::uint64_t begin) {
@@ -51,14 +52,6 @@ Manifest sample() {
                       entry("a.weight", "param", pieces[0], {1024, 1400}, "x/1", 100),
                       entry("a.weight", "param", pieces[1], {0, 1400}, "x/1", 2000)};
   return manifest;
-}
-
-// The text of a manifest after an edit of its JSON, with a closing digest that fits.
-std::string sealed(Json json) {
-  json.erase("manifest_sha256");
-  std::string body = json.dump();
-  body.pop_back();
-  return body + ",\n\"manifest_sha256\":\"" + sha256(body).hex() + "\"}\n";
 }
 
 std::vector<std::string> keys(const Json& object) {

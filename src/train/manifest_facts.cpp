@@ -119,11 +119,25 @@ class FactCheck {
       add("facts.cursor.samples against facts.step x facts.config.training.global_batch",
           least == most ? std::to_string(most) : fmt::format("{} to {}", least, most),
           std::to_string(cursor.samples));
+      return;
     }
-    if (cursor.taken < 0 || cursor.taken > cursor.samples) {
-      add("facts.cursor.taken against facts.cursor.samples", fmt::format("0 to {}", cursor.samples),
-          std::to_string(cursor.taken));
+    check_epoch(cursor);
+  }
+
+  // Whole epochs lie before this one. How long one is, only synthetic data says.
+  void check_epoch(const DataCursor& cursor) {
+    const bool inside = cursor.epoch >= 0 && cursor.taken >= 0 && cursor.taken <= cursor.samples;
+    const std::int64_t before = inside ? cursor.samples - cursor.taken : 0;
+    bool whole = inside && (cursor.epoch == 0 ? before == 0 : before % cursor.epoch == 0);
+    if (inside && config_.data.kind == "synthetic") {
+      const std::int64_t size = config_.data.samples, batch = config_.training.global_batch;
+      const std::int64_t epoch = config_.data.last == "short" ? size : size - size % batch;
+      whole = epoch == 0 ? before == 0 : before % epoch == 0 && before / epoch == cursor.epoch;
     }
+    if (whole) return;
+    add("facts.cursor.taken against facts.cursor.samples and epoch",
+        fmt::format("{} samples less those of {} epochs", cursor.samples, cursor.epoch),
+        std::to_string(cursor.taken));
   }
 
   const CheckpointFacts& facts_;

@@ -4,6 +4,8 @@
 #include "train/manifest_facts.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
 
 #include "train/manifest_testing.h"
 
@@ -80,8 +82,12 @@ TEST_F(ManifestFacts, EachFactIsComparedWithWhatItFollowsFrom) {
         });
   facts("facts.cursor.samples against facts.step x facts.config.training.global_batch", "144",
         [](CheckpointFacts& f) { f.cursor["samples"] = 144; });
-  facts("facts.cursor.taken against facts.cursor.samples", "161",
-        [](CheckpointFacts& f) { f.cursor["taken"] = 161; });
+  for (const int taken : {161, 159, 0, -1}) {
+    facts("facts.cursor.taken against facts.cursor.samples and epoch", std::to_string(taken),
+          [=](CheckpointFacts& f) { f.cursor["taken"] = taken; });
+  }
+  facts("facts.cursor.taken against facts.cursor.samples and epoch", "160",
+        [](CheckpointFacts& f) { f.cursor["epoch"] = 1; });
   facts("facts.cursor", "ledger", [](CheckpointFacts& f) { f.cursor.erase("ledger"); });
   facts("facts.config", "training.stops",
         [](CheckpointFacts& f) { f.config["training"]["stops"] = 1; });
@@ -133,6 +139,54 @@ TEST_F(ManifestFacts, ASaverThatSaysNoRunIsNotJudgedByIt) {
                 m.facts.run_line = "";
                 m.facts.cursor = Json::object();
               }).empty());
+}
+
+// What nothing else in the manifest says.
+bool is_believed(const std::string& pointer) {
+  for (const std::string_view prefix :
+       {"/facts/data_digest", "/facts/tokenizer_digest", "/facts/versions",
+        "/facts/kernel_fingerprint", "/facts/cursor/ledger"}) {
+    if (pointer.starts_with(prefix)) return true;
+  }
+  return false;
+}
+
+// Another value of the same type.
+Json changed(const Json& value) {
+  if (value.is_boolean()) return !value.get<bool>();
+  if (value.is_number_integer()) return value.get<std::int64_t>() + *rc::gen::element(-1, 1, 7);
+  if (value.is_number()) return value.get<double>() + *rc::gen::element(-0.5, 0.25, 3.0);
+  std::string text = value.get<std::string>();
+  const bool hex = text.size() >= 64 && *rc::gen::arbitrary<bool>();
+  if (!hex) return text + "0";
+  char& digit = text[*rc::gen::inRange<std::size_t>(0, text.size())];
+  digit = digit == '0' ? '1' : '0';
+  return text;
+}
+
+// Any one value of a manifest, changed and sealed again, is refused, or seen by verify.
+RC_GTEST_FIXTURE_PROP(ManifestFacts, NoChangedValueIsWhole, ()) {
+  const std::string id = "step-00000010", path = manifest_path(id);
+  const auto bytes = testing::read_file(*storage_, path);
+  Json json = parse_json(read_text(*storage_, path, bytes.size()), path);
+  std::vector<std::string> pointers;
+  for (const auto& item : json.flatten().items()) {
+    if (!item.value().is_null() && !is_believed(item.key())) pointers.push_back(item.key());
+  }
+  // Most values are those of entries: half of the draws go to the facts.
+  if (*rc::gen::arbitrary<bool>()) {
+    std::erase_if(pointers, [](const std::string& p) { return !p.starts_with("/facts"); });
+  }
+  const std::string pointer = *rc::gen::elementOf(pointers);
+  Json& value = json[Json::json_pointer(pointer)];
+  const Json before = value;
+  value = changed(before);
+  RC_LOG() << pointer << ": " << before.dump() << " to " << value.dump() << "\n";
+  const std::string text = testing::sealed(json);
+  testing::replace_file(*storage_, path, std::as_bytes(std::span(text)));
+  if (verify_checkpoint(*storage_, id).empty()) {
+    RC_ASSERT(!contradictions(read_manifest(*storage_, id)).empty());
+  }
 }
 
 TEST_F(ManifestFacts, TheFirstContradictionIsRefused) {
