@@ -170,7 +170,8 @@ RC_GTEST_FIXTURE_PROP(ManifestFacts, NoChangedValueIsWhole, ()) {
   const auto bytes = testing::read_file(*storage_, path);
   Json json = parse_json(read_text(*storage_, path, bytes.size()), path);
   std::vector<std::string> pointers;
-  for (const auto& item : json.flatten().items()) {
+  const Json flat = json.flatten();
+  for (const auto& item : flat.items()) {
     if (!item.value().is_null() && !is_believed(item.key())) pointers.push_back(item.key());
   }
   // Most values are those of entries: half of the draws go to the facts.
