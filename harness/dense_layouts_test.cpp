@@ -8,51 +8,44 @@
 
 #include <fstream>
 
+#include "base/temp_folder.h"
 #include "harness/child.h"
-#include "harness/testing.h"
 #include "invariants/trace_checks.h"
+#include "train/case_testing.h"
 
 namespace shardproof {
 namespace {
 
-using testing_support::Folder;
-
 constexpr int steps = 4;
 
 Config dense_case(const std::string& layout, const std::string& backend) {
-  Config config;
+  Config config = small_case(layout, steps);
   config.model.layers = 2;
-  config.model.width = 16;
   config.model.heads = 4;
   config.model.vocabulary = 61;
-  config.model.sequence = 8;
   config.model.dropout = 0.1;
   config.model.label_smoothing = 0.1;
-  config.data.samples = 512;
   config.data.ignored = 0.2;
-  config.training.steps = steps;
   config.training.global_batch = 12;
-  config.training.micro_batch = 2;
   config.training.clip = 0.5;
   config.numerics.tensor_pieces = 4;
   config.numerics.sequence_pieces = 4;
-  config.run.layout = layout;
   config.run.backend = backend;
   return config;
 }
 
 // By the command, so that all legs run the same program.
-Trace run_traced(std::vector<std::string> arguments, const Folder& folder) {
+Trace run_traced(std::vector<std::string> arguments, const TempFolder& folder) {
   arguments.insert(arguments.begin(), SHARDPROOF_COMMAND);
-  arguments.insert(arguments.end(), {"--trace", folder.at("trace")});
+  arguments.insert(arguments.end(), {"--trace", folder.file("trace")});
   const ChildResult child = run_child(arguments, std::chrono::seconds(60));
   EXPECT_EQ(child.exit_code, 0) << child.output;
-  return read_trace(folder.at("trace"));
+  return read_trace(folder.file("trace"));
 }
 
-Trace run_traced(const Config& config, const Folder& folder) {
-  std::ofstream(folder.at("case.toml")) << to_toml(config);
-  return run_traced({"train", folder.at("case.toml")}, folder);
+Trace run_traced(const Config& config, const TempFolder& folder) {
+  std::ofstream(folder.file("case.toml")) << to_toml(config);
+  return run_traced({"train", folder.file("case.toml")}, folder);
 }
 
 void expect_pass(const Verdict& verdict) {
@@ -64,7 +57,7 @@ void expect_pass(const Verdict& verdict) {
 class DenseLayouts : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    folder_ = new Folder;
+    folder_ = new TempFolder;
     reference_ = new Trace(run_traced(dense_case("dp1", "threads"), *folder_));
   }
   static void TearDownTestSuite() {
@@ -74,7 +67,7 @@ class DenseLayouts : public testing::Test {
 
   void expect_equal(const std::string& layout, const std::string& backend) {
     SCOPED_TRACE(layout + " on " + backend);
-    const Folder folder;
+    const TempFolder folder;
     const Trace trace = run_traced(dense_case(layout, backend), folder);
     expect_pass(check_live(trace, steps));
     expect_pass(check_cover(trace));
@@ -85,11 +78,11 @@ class DenseLayouts : public testing::Test {
     EXPECT_EQ(trajectory_digest(trace), trajectory_digest(*reference_));
   }
 
-  static Folder* folder_;
+  static TempFolder* folder_;
   static Trace* reference_;
 };
 
-Folder* DenseLayouts::folder_ = nullptr;
+TempFolder* DenseLayouts::folder_ = nullptr;
 Trace* DenseLayouts::reference_ = nullptr;
 
 TEST_F(DenseLayouts, TheCaseIsOneInWhichMistakesWouldShow) {
@@ -151,7 +144,7 @@ TEST_F(DenseLayouts, MpiRanks) {
 TEST_F(DenseLayouts, MoreDataRanksThanMicroBatches) {
   Config config = dense_case("dp1", "threads");
   config.training.global_batch = 6;
-  const Folder reference, folder;
+  const TempFolder reference, folder;
   const Trace alone = run_traced(config, reference);
   config.run.layout = "dp4.tp2.zero1";
   const Trace trace = run_traced(config, folder);
@@ -163,8 +156,8 @@ TEST_F(DenseLayouts, AResumedRunEndsWithTheSameBits) {
   for (const char* layout : {"dp2.tp2.zero1", "tp3.cp2", "tp2.sp.cp2-zigzag.zero1"}) {
     SCOPED_TRACE(layout);
     Config config = dense_case(layout, "threads");
-    const Folder saved, resumed;
-    config.checkpoint.directory = saved.at("checkpoints");
+    const TempFolder saved, resumed;
+    config.checkpoint.directory = saved.file("checkpoints");
     config.checkpoint.every = 2;
     const Trace uncut = run_traced(config, saved);
     expect_pass(check_layout(*reference_, uncut));
@@ -178,7 +171,7 @@ TEST_F(DenseLayouts, AResumedRunEndsWithTheSameBits) {
 
 // The law's counterproof: another Case gives other bits, and the check says so.
 TEST_F(DenseLayouts, AnotherSeedIsSeen) {
-  const Folder folder;
+  const TempFolder folder;
   Config config = dense_case("tp2.cp2", "threads");
   config.training.seed = 2;
   const Verdict verdict = check_layout(*reference_, run_traced(config, folder));

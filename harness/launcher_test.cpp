@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/temp_folder.h"
 #include "harness/launcher_testing.h"
 
 namespace shardproof::launcher_testing {
@@ -16,16 +17,9 @@ namespace {
 
 class LauncherTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "launcher.XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::vector<Json> events() const {
     std::vector<Json> all;
-    std::ifstream in(folder_ + "/harness.jsonl");
+    std::ifstream in(folder_.file("harness.jsonl"));
     for (std::string line; std::getline(in, line);) all.push_back(parse_json(line, "harness"));
     return all;
   }
@@ -36,14 +30,14 @@ class LauncherTest : public testing::Test {
     return nullptr;
   }
 
-  std::string folder_;
+  const TempFolder folder_;
 };
 
 TEST_F(LauncherTest, ForwardsOutputByRankAndSeesANormalEnd) {
   Heard heard;
   LaunchRequest request = request_for("ok", heard);
   request.environment = {{"GREETING", "a = \"b\" and $HOME"}};
-  request.trace_directory = folder_;
+  request.trace_directory = folder_.path();
   const LaunchResult result = launch(request);
   EXPECT_TRUE(result.ok());
   EXPECT_FALSE(result.first_death);
@@ -81,7 +75,7 @@ TEST_F(LauncherTest, AKilledRankIsNamedWithItsPlaceWithinHalfASecond) {
     Heard heard;
     LaunchRequest request = request_for("kill", heard);
     request.fault_tolerant = fault_tolerant;
-    request.trace_directory = folder_;
+    request.trace_directory = folder_.path();
     const double begin = now();
     const LaunchResult result = launch(request);
     EXPECT_FALSE(result.ok());
@@ -112,7 +106,7 @@ TEST_F(LauncherTest, AHangEndsAtTheDeadlineAlsoWhenRanksIgnoreSigterm) {
   Heard heard;
   LaunchRequest request = request_for("stubborn", heard);
   request.deadline = seconds(10);  // a process with LibTorch may need seconds to start
-  request.trace_directory = folder_;
+  request.trace_directory = folder_.path();
   const LaunchResult result = launch(request);
   EXPECT_TRUE(result.timed_out);
   EXPECT_FALSE(result.ok());

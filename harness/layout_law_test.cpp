@@ -6,33 +6,31 @@
 
 #include <fstream>
 
+#include "base/temp_folder.h"
 #include "harness/child.h"
-#include "harness/testing.h"
 #include "invariants/trace_checks.h"
+#include "train/case_testing.h"
 
 namespace shardproof {
 namespace {
 
-using testing_support::Folder;
-using testing_support::small_case;
-
 constexpr int steps = 100;
 
 // By the command, so that all legs run the same program.
-Trace run_traced(Config config, const std::string& backend, const Folder& folder) {
+Trace run_traced(Config config, const std::string& backend, const TempFolder& folder) {
   config.run.backend = backend;
-  std::ofstream(folder.at("case.toml")) << to_toml(config);
+  std::ofstream(folder.file("case.toml")) << to_toml(config);
   const ChildResult child = run_child(
-      {SHARDPROOF_COMMAND, "train", folder.at("case.toml"), "--trace", folder.at("trace")},
+      {SHARDPROOF_COMMAND, "train", folder.file("case.toml"), "--trace", folder.file("trace")},
       std::chrono::seconds(100));
   EXPECT_EQ(child.exit_code, 0) << child.output;
-  return read_trace(folder.at("trace"));
+  return read_trace(folder.file("trace"));
 }
 
 class LayoutLaw : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    folder_ = new Folder;
+    folder_ = new TempFolder;
     reference_ = new Trace(run_traced(small_case("dp1", steps), "threads", *folder_));
   }
   static void TearDownTestSuite() {
@@ -42,7 +40,7 @@ class LayoutLaw : public testing::Test {
 
   void expect_equal(const std::string& layout, const std::string& backend) {
     SCOPED_TRACE(layout + " on " + backend);
-    const Folder folder;
+    const TempFolder folder;
     const Trace trace = run_traced(small_case(layout, steps), backend, folder);
     const Verdict live = check_live(trace, steps);
     EXPECT_EQ(live.outcome, Outcome::pass) << live.reason;
@@ -54,11 +52,11 @@ class LayoutLaw : public testing::Test {
     EXPECT_EQ(trajectory_digest(trace), trajectory_digest(*reference_));
   }
 
-  static Folder* folder_;
+  static TempFolder* folder_;
   static Trace* reference_;
 };
 
-Folder* LayoutLaw::folder_ = nullptr;
+TempFolder* LayoutLaw::folder_ = nullptr;
 Trace* LayoutLaw::reference_ = nullptr;
 
 TEST_F(LayoutLaw, ThreadRanks) {
@@ -77,7 +75,7 @@ TEST_F(LayoutLaw, MpiRanks) {
 
 // The law's counterproof: another Case gives other bits, and the check says so.
 TEST_F(LayoutLaw, AnotherSeedIsSeen) {
-  const Folder folder;
+  const TempFolder folder;
   Config config = small_case("dp2.zero1", steps);
   config.training.seed = 2;
   const Verdict verdict = check_layout(*reference_, run_traced(config, "threads", folder));

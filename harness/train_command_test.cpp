@@ -6,23 +6,22 @@
 #include <set>
 #include <sstream>
 
+#include "base/temp_folder.h"
 #include "harness/child.h"
 #include "harness/launcher.h"
-#include "harness/testing.h"
 #include "harness/world.h"
 #include "invariants/trace_checks.h"
+#include "train/case_testing.h"
 #include "train/manifest_testing.h"
 
 namespace shardproof {
 namespace {
 
 using std::chrono::seconds;
-using testing_support::Folder;
-using testing_support::small_case;
 
-std::string write_config(const Folder& folder, const Config& config) {
-  std::ofstream(folder.at("case.toml")) << to_toml(config);
-  return folder.at("case.toml");
+std::string write_config(const TempFolder& folder, const Config& config) {
+  std::ofstream(folder.file("case.toml")) << to_toml(config);
+  return folder.file("case.toml");
 }
 
 ChildResult shardproof(std::vector<std::string> arguments,
@@ -32,19 +31,19 @@ ChildResult shardproof(std::vector<std::string> arguments,
 }
 
 TEST(TrainCommand, PrintsAndSavesTheResolvedConfigAndALineAStep) {
-  const Folder folder;
+  const TempFolder folder;
   const std::string file = write_config(folder, small_case("dp2", 3));
   const auto result =
       shardproof({"train", file, "--layout", "dp=2,zero=1", "--set", "training.clip=0.5", "--trace",
-                  folder.at("trace"), "--metrics", folder.at("metrics.jsonl")});
+                  folder.file("trace"), "--metrics", folder.file("metrics.jsonl")});
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_NE(result.output.find("step    2/3  loss "), std::string::npos) << result.output;
-  const Config saved = load_config(folder.at("trace") + "/config.toml");
+  const Config saved = load_config(folder.file("trace") + "/config.toml");
   EXPECT_EQ(saved.run.layout, "dp2.zero1");
   EXPECT_EQ(saved.training.clip, 0.5);
   EXPECT_NE(result.output.find(to_toml(saved)), std::string::npos) << "printed as it was saved";
-  EXPECT_EQ(check_live(read_trace(folder.at("trace")), 3).outcome, Outcome::pass);
-  std::ifstream metrics(folder.at("metrics.jsonl"));
+  EXPECT_EQ(check_live(read_trace(folder.file("trace")), 3).outcome, Outcome::pass);
+  std::ifstream metrics(folder.file("metrics.jsonl"));
   EXPECT_EQ(std::count(std::istreambuf_iterator<char>(metrics), {}, '\n'), 3);
 }
 
@@ -56,8 +55,8 @@ TEST(TrainCommand, PrintConfigRunsNothing) {
 }
 
 TEST(TrainCommand, BadInputIsNamedWithExitCodeTwo) {
-  const Folder folder;
-  std::ofstream(folder.at("bad.toml")) << "[training]\nsteps = 5\nglobal_batch = 15\n";
+  const TempFolder folder;
+  std::ofstream(folder.file("bad.toml")) << "[training]\nsteps = 5\nglobal_batch = 15\n";
   const struct {
     std::vector<std::string> arguments;
     std::string says;
@@ -69,16 +68,16 @@ TEST(TrainCommand, BadInputIsNamedWithExitCodeTwo) {
       {{"train", "--layout", "dp2.pp2"}, "--layout dp2.pp2: run.layout: "},
       {{"train", "--layout", "dp2.pp2"}, "not supported yet"},
       {{"train", "--layout", "tp4"}, "expected tp 1 to 2"},
-      {{"train", folder.at("bad.toml")},
+      {{"train", folder.file("bad.toml")},
        "bad.toml:3: training.global_batch: found global_batch 15"},
       {{"train", "--set", "data.kind=text", "--set", "data.path=/no/text", "--set",
         "model.vocabulary=256"},
        "/no/text"},
-      {{"train", "--set", "run.fault=0:0:forward:kill", "--trace", folder.at("t")},
+      {{"train", "--set", "run.fault=0:0:forward:kill", "--trace", folder.file("t")},
        "run.backend=mpi"},
-      {{"resume", folder.at("none")}, folder.at("none")},
-      {{"train", "--trace", folder.at("t"), "--trace-tensors", "1,x"}, "--trace-tensors: \"1,x\""},
-      {{"train", "--trace", folder.at("t"), "--trace-match", "("}, "--trace-match: \"(\""},
+      {{"resume", folder.file("none")}, folder.file("none")},
+      {{"train", "--trace", folder.file("t"), "--trace-tensors", "1,x"}, "--trace-tensors: \"1,x\""},
+      {{"train", "--trace", folder.file("t"), "--trace-match", "("}, "--trace-match: \"(\""},
       {{"train", "--trace-tensors", "all"}, "expected --trace DIR"},
   };
   for (const auto& bad : cases) {
@@ -92,22 +91,22 @@ TEST(TrainCommand, BadInputIsNamedWithExitCodeTwo) {
 }
 
 TEST(TrainCommand, ATraceWithItsTensorsPassesEveryCheck) {
-  const Folder folder;
+  const TempFolder folder;
   const std::string file = write_config(folder, small_case("dp2.zero1", 4));
   const auto trace = [&](const std::string& name, std::vector<std::string> options) {
-    options.insert(options.begin(), {"train", file, "--trace", folder.at(name)});
+    options.insert(options.begin(), {"train", file, "--trace", folder.file(name)});
     const auto result = shardproof(options);
     EXPECT_EQ(result.exit_code, 0) << result.output;
-    return shardproof({"trace", "check", folder.at(name)});
+    return shardproof({"trace", "check", folder.file(name)});
   };
   const auto all = trace("all", {"--trace-tensors", "all"});
   EXPECT_EQ(all.exit_code, 0) << all.output;
   EXPECT_EQ(trace("digests", {}).exit_code, 3) << "AdamW cannot be recomputed from digests";
   EXPECT_EQ(trace("bytes", {"--trace-tensors", "all", "--no-trace-digest"}).exit_code, 3)
       << "replicas are compared by digest";
-  EXPECT_TRUE(read_trace(folder.at("bytes")).ranks[0].tensors.empty());
+  EXPECT_TRUE(read_trace(folder.file("bytes")).ranks[0].tensors.empty());
   trace("some", {"--trace-tensors=-1,2", "--trace-match", "ln_f"});
-  const Trace some = read_trace(folder.at("some"));
+  const Trace some = read_trace(folder.file("some"));
   std::set<std::int64_t> steps;
   for (const TensorFileRef& file : some.files) steps.insert(file.step);
   EXPECT_EQ(steps, (std::set<std::int64_t>{-1, 2}));
@@ -118,9 +117,9 @@ TEST(TrainCommand, ATraceWithItsTensorsPassesEveryCheck) {
 }
 
 TEST(TrainCommand, AUsedTraceFolderIsRefused) {
-  const Folder folder;
+  const TempFolder folder;
   const std::string file = write_config(folder, small_case("dp1", 1));
-  const std::vector<std::string> command{"train", file, "--trace", folder.at("trace")};
+  const std::vector<std::string> command{"train", file, "--trace", folder.file("trace")};
   EXPECT_EQ(shardproof(command).exit_code, 0);
   const auto again = shardproof(command);
   EXPECT_EQ(again.exit_code, 2);
@@ -128,19 +127,19 @@ TEST(TrainCommand, AUsedTraceFolderIsRefused) {
 }
 
 TEST(TrainCommand, ResumeContinuesFromTheManifestAlone) {
-  const Folder folder;
+  const TempFolder folder;
   Config config = small_case("dp2.zero1", 6);
   const std::string file = write_config(folder, config);
-  const std::string store = folder.at("store");
+  const std::string store = folder.file("store");
   ASSERT_EQ(shardproof({"train", file, "--checkpoint", store, "--set", "checkpoint.every=3",
-                        "--trace", folder.at("uncut")})
+                        "--trace", folder.file("uncut")})
                 .exit_code,
             0);
   const auto resumed =
-      shardproof({"resume", store, "step-00000003", "--trace", folder.at("resumed")});
+      shardproof({"resume", store, "step-00000003", "--trace", folder.file("resumed")});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.output;
   const Verdict verdict =
-      check_resume(read_trace(folder.at("uncut")), read_trace(folder.at("resumed")), 3);
+      check_resume(read_trace(folder.file("uncut")), read_trace(folder.file("resumed")), 3);
   EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
 
   const auto done = shardproof({"resume", store});
@@ -162,48 +161,48 @@ TEST(TrainCommand, ResumeContinuesFromTheManifestAlone) {
 }
 
 // Trains until the first step is seen, then interrupts; alone the run would go on for minutes.
-ChildResult interrupted(const Folder& folder, const std::string& options) {
+ChildResult interrupted(const TempFolder& folder, const std::string& options) {
   const std::string file = write_config(folder, small_case("dp2.zero1", 100000));
   const std::string script = std::string(SHARDPROOF_COMMAND) + " train " + file + " --checkpoint " +
-                             folder.at("store") + options + " > " + folder.at("out") +
-                             " & p=$!; until grep -q '^step  ' " + folder.at("out") +
+                             folder.file("store") + options + " > " + folder.file("out") +
+                             " & p=$!; until grep -q '^step  ' " + folder.file("out") +
                              "; do sleep 0.02; done; kill -INT $p; wait $p; exit $?";
   return run_child({"sh", "-c", script}, seconds(60));
 }
 
 TEST(TrainCommand, CtrlCEndsAfterTheStepWithAWholeCheckpoint) {
-  const Folder folder;
+  const TempFolder folder;
   const auto result = interrupted(folder, "");
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.exit_code, 130) << result.output;
-  const auto verify = shardproof({"checkpoint", "verify", folder.at("store")});
+  const auto verify = shardproof({"checkpoint", "verify", folder.file("store")});
   EXPECT_EQ(verify.exit_code, 0) << verify.output;
 }
 
 TEST(TrainCommand, CtrlCEndsMpiRanksAndNothingIsHalfWritten) {
-  const Folder folder;
+  const TempFolder folder;
   const auto result = interrupted(folder, " --backend mpi --set checkpoint.every=1");
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.exit_code, 130) << result.output;
-  const auto verify = shardproof({"checkpoint", "verify", folder.at("store")});
+  const auto verify = shardproof({"checkpoint", "verify", folder.file("store")});
   EXPECT_EQ(verify.exit_code, 0) << verify.output;
 }
 
 TEST(TrainCommand, PortableNumericsAreInForceInAProcessOfTheirOwn) {
-  const Folder folder;
+  const TempFolder folder;
   const std::string file = write_config(folder, small_case("dp2.zero1", 2));
-  const auto result =
-      shardproof({"train", file, "--set", "numerics.portable=true", "--trace", folder.at("trace")});
+  const auto result = shardproof(
+      {"train", file, "--set", "numerics.portable=true", "--trace", folder.file("trace")});
   EXPECT_EQ(result.exit_code, 0) << result.output;
-  const Trace trace = read_trace(folder.at("trace"));
+  const Trace trace = read_trace(folder.file("trace"));
   EXPECT_NE(trace.ranks.at(0).run.at("kernels").get<std::string>().find("aten DEFAULT"),
             std::string::npos);
 }
 
 TEST(TrainCommand, RanksStartedByTheUsersOwnMpirunAreARun) {
-  const Folder folder;
+  const TempFolder folder;
   const std::string file = write_config(folder, small_case("dp3.zero1", 3));
-  ASSERT_EQ(shardproof({"train", file, "--trace", folder.at("threads")}).exit_code, 0);
+  ASSERT_EQ(shardproof({"train", file, "--trace", folder.file("threads")}).exit_code, 0);
   const std::map<std::string, std::string> as_root{{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                                                    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
   const std::vector<std::string> mpirun{find_mpirun(),         "-n",        "3",    "--map-by",
@@ -211,14 +210,14 @@ TEST(TrainCommand, RanksStartedByTheUsersOwnMpirunAreARun) {
                                         "mpi_yield_when_idle", "1"};
   std::vector<std::string> command = mpirun;
   for (const std::string& word : {std::string(SHARDPROOF_COMMAND), std::string("train"), file,
-                                  std::string("--trace"), folder.at("mpi")}) {
+                                  std::string("--trace"), folder.file("mpi")}) {
     command.push_back(word);
   }
   const auto result = run_child(command, seconds(60), as_root);
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_EQ(result.output.find("died"), std::string::npos) << result.output;
   const Verdict verdict =
-      check_layout(read_trace(folder.at("threads")), read_trace(folder.at("mpi")));
+      check_layout(read_trace(folder.file("threads")), read_trace(folder.file("mpi")));
   EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
 
   command = mpirun;
@@ -233,27 +232,27 @@ TEST(TrainCommand, RanksStartedByTheUsersOwnMpirunAreARun) {
 }
 
 TEST(TrainCommand, AKilledMpiRankIsNamedWithItsPlace) {
-  const Folder folder;
+  const TempFolder folder;
   const std::string file = write_config(folder, small_case("dp3.zero1", 50));
-  const auto result = shardproof({"train", file, "--backend", "mpi", "--trace", folder.at("trace"),
-                                  "--set", "run.fault=1:3:reduced:kill"});
+  const auto result = shardproof({"train", file, "--backend", "mpi", "--trace",
+                                  folder.file("trace"), "--set", "run.fault=1:3:reduced:kill"});
   EXPECT_EQ(result.exit_code, 1) << result.output;
   EXPECT_NE(result.output.find("step 3, reduced: rank 1 died"), std::string::npos) << result.output;
-  const Trace trace = read_trace(folder.at("trace"));
+  const Trace trace = read_trace(folder.file("trace"));
   EXPECT_EQ(trace.ranks.at(1).last_at->phase, "reduced");
   for (const RankTrace& rank : trace.ranks) EXPECT_FALSE(rank.ended.has_value());
 }
 
 TEST(TrainCommand, AnErrorOfAnMpiRankIsTheRunsError) {
-  const Folder folder;
+  const TempFolder folder;
   Config config = small_case("dp2.zero1", 2);
   config.run.backend = "mpi";
   config.data.kind = "text";
-  config.data.path = folder.at("gone.txt");
+  config.data.path = folder.file("gone.txt");
   config.model.vocabulary = 256;
   const auto result = shardproof({"train", write_config(folder, config)});
   EXPECT_EQ(result.exit_code, 2) << result.output;
-  EXPECT_NE(result.output.find(folder.at("gone.txt")), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find(folder.file("gone.txt")), std::string::npos) << result.output;
 }
 
 }  // namespace

@@ -10,33 +10,32 @@
 #include <iterator>
 
 #include "base/json.h"
+#include "base/temp_folder.h"
 #include "comm/mpi_communicator.h"
 #include "harness/child.h"
 #include "harness/launcher.h"
-#include "harness/testing.h"
+#include "train/case_testing.h"
 #include "train/config.h"
 
 namespace shardproof {
 namespace {
 
 using std::chrono::seconds;
-using testing_support::Folder;
-using testing_support::small_case;
 
 constexpr double run_deadline = 20;  // of a rank's wait for another
 
-ChildResult train_under_mpirun(const Folder& folder, bool fault_tolerant, double deadline,
+ChildResult train_under_mpirun(const TempFolder& folder, bool fault_tolerant, double deadline,
                                const std::string& fault) {
   Config config = small_case("dp3.zero1", 50);
   config.run.deadline = deadline;
-  std::ofstream(folder.at("case.toml")) << to_toml(config);
+  std::ofstream(folder.file("case.toml")) << to_toml(config);
   std::vector<std::string> command{find_mpirun(),         "-n",        "3",    "--map-by",
                                    ":OVERSUBSCRIBE",      "--bind-to", "none", "--mca",
                                    "mpi_yield_when_idle", "1"};
   if (fault_tolerant) command.insert(command.end(), {"--with-ft", "ulfm"});
-  command.insert(command.end(), {SHARDPROOF_COMMAND, "train", folder.at("case.toml")});
+  command.insert(command.end(), {SHARDPROOF_COMMAND, "train", folder.file("case.toml")});
   return run_child(command, seconds(60),
-                   {{"SHARDPROOF_TRACE", folder.at("trace")},
+                   {{"SHARDPROOF_TRACE", folder.file("trace")},
                     {"SHARDPROOF_FAULT", fault},
                     {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                     {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
@@ -50,9 +49,9 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-std::vector<Json> harness_events(const Folder& folder) {
+std::vector<Json> harness_events(const TempFolder& folder) {
   std::vector<Json> events;
-  std::ifstream file(folder.at("trace") + "/harness.jsonl");
+  std::ifstream file(folder.file("trace") + "/harness.jsonl");
   for (std::string line; std::getline(file, line);) events.push_back(parse_json(line, "event"));
   return events;
 }
@@ -69,19 +68,19 @@ std::vector<std::string> processes_with(const std::string& text) {
 }
 
 // mpirun may return a moment before the last rank does.
-void expect_all_gone(const Folder& folder) {
+void expect_all_gone(const TempFolder& folder) {
   const Deadline deadline = Deadline::after(seconds(10));
-  while (!processes_with(folder.at("case.toml")).empty() && !deadline.expired()) {
+  while (!processes_with(folder.file("case.toml")).empty() && !deadline.expired()) {
     poll(nullptr, 0, 10);
   }
-  EXPECT_EQ(processes_with(folder.at("case.toml")), std::vector<std::string>{});
+  EXPECT_EQ(processes_with(folder.file("case.toml")), std::vector<std::string>{});
 }
 
 class UserMpirun : public testing::TestWithParam<bool> {};
 
 TEST_P(UserMpirun, RankZeroNamesTheDeadRankAndItsPhase) {
   if (GetParam() && !MpiWorld::has_ulfm()) GTEST_SKIP() << "this MPI has no ULFM";
-  const Folder folder;
+  const TempFolder folder;
   const Duration begin = Clock::real().now();
   const auto result = train_under_mpirun(folder, GetParam(), run_deadline, "1:2:backward:kill");
   EXPECT_FALSE(result.timed_out) << result.output;
@@ -109,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(Mpirun, UserMpirun, testing::Bool(), [](const auto& inf
 
 TEST(UserMpirun, ARankThatIsLateIsNotCalledDead) {
   if (!MpiWorld::has_ulfm()) GTEST_SKIP() << "this MPI has no ULFM";
-  const Folder folder;
+  const TempFolder folder;
   const auto result = train_under_mpirun(folder, true, 1, "1:2:backward:delay=4");
   EXPECT_FALSE(result.timed_out) << result.output;
   EXPECT_NE(result.exit_code, 0) << result.output;

@@ -8,14 +8,12 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "harness/testing.h"
+#include "base/temp_folder.h"
 #include "invariants/trace_checks.h"
+#include "train/case_testing.h"
 
 namespace shardproof {
 namespace {
-
-using testing_support::Folder;
-using testing_support::small_case;
 
 #define EXPECT_PASS(expression)                                                             \
   do {                                                                                      \
@@ -43,11 +41,11 @@ Error error_of(const std::function<void()>& body) {
 }
 
 TEST(World, ATracedRunPassesEveryCheckOfATrace) {
-  const Folder folder;
-  RunRequest request = traced(small_case("dp3.zero1", 4), folder.at("trace"));
+  const TempFolder folder;
+  RunRequest request = traced(small_case("dp3.zero1", 4), folder.file("trace"));
   request.trace.capture_all = true;
   run_on_threads(request);
-  const Trace trace = read_trace(folder.at("trace"));
+  const Trace trace = read_trace(folder.file("trace"));
   EXPECT_PASS(check_live(trace, 4));
   EXPECT_PASS(check_cover(trace));
   EXPECT_PASS(check_replicas(trace));
@@ -66,10 +64,10 @@ TEST(World, AModelThatCannotFitIsRefusedBeforeItIsLaidOut) {
 }
 
 TEST(World, TheRunEventSaysWhatRan) {
-  const Folder folder;
+  const TempFolder folder;
   const Config config = small_case("dp2.zero1", 1);
-  run_on_threads(traced(config, folder.at("trace")));
-  const Trace trace = read_trace(folder.at("trace"));
+  run_on_threads(traced(config, folder.file("trace")));
+  const Trace trace = read_trace(folder.file("trace"));
   ASSERT_EQ(trace.ranks.size(), 2u);
   const Json& run = trace.ranks[1].run;
   EXPECT_EQ(run.at("coords").at("dp"), 1);
@@ -91,16 +89,16 @@ TEST(World, TheRunEventSaysWhatRan) {
 }
 
 TEST(World, ARunResumedFromAFolderWalksTheUncutRun) {
-  const Folder folder;
+  const TempFolder folder;
   Config config = small_case("dp2.zero1", 6);
-  config.checkpoint.directory = folder.at("checkpoints");
+  config.checkpoint.directory = folder.file("checkpoints");
   config.checkpoint.every = 3;
-  run_on_threads(traced(config, folder.at("uncut")));
-  RunRequest request = traced(config, folder.at("resumed"));
+  run_on_threads(traced(config, folder.file("uncut")));
+  RunRequest request = traced(config, folder.file("resumed"));
   request.resume = "step-00000003";
   run_on_threads(request);
-  const Trace uncut = read_trace(folder.at("uncut"));
-  const Trace resumed = read_trace(folder.at("resumed"));
+  const Trace uncut = read_trace(folder.file("uncut"));
+  const Trace resumed = read_trace(folder.file("resumed"));
   EXPECT_PASS(check_resume(uncut, resumed, 3));
   EXPECT_EQ(resumed.ranks[0].steps.front().step, 3);
   for (const char* what : {"param", "moment"}) {  // what was loaded is what was saved
@@ -111,17 +109,17 @@ TEST(World, ARunResumedFromAFolderWalksTheUncutRun) {
 }
 
 TEST(World, StopEndsAllRanksAfterTheSameStepAndSaves) {
-  const Folder folder;
+  const TempFolder folder;
   Config config = small_case("dp3.zero1", 50);
-  config.checkpoint.directory = folder.at("checkpoints");
+  config.checkpoint.directory = folder.file("checkpoints");
   std::atomic<bool> stop{false};
-  RunRequest request = traced(config, folder.at("trace"));
+  RunRequest request = traced(config, folder.file("trace"));
   request.stop = &stop;
   request.on_step = [&](const StepResult& result, const StepMetrics&) {
     if (result.step == 4) stop = true;
   };
   EXPECT_FALSE(run(request));
-  const Trace trace = read_trace(folder.at("trace"));
+  const Trace trace = read_trace(folder.file("trace"));
   ASSERT_TRUE(trace.ranks[0].ended.has_value());
   EXPECT_GE(*trace.ranks[0].ended, 6);  // asked after step 4: seen in step 5 or, at most, step 6
   EXPECT_LE(*trace.ranks[0].ended, 7);
@@ -131,13 +129,13 @@ TEST(World, StopEndsAllRanksAfterTheSameStepAndSaves) {
 }
 
 TEST(World, MetricsHoldALineAStepWithTimesRatesAndMemory) {
-  const Folder folder;
+  const TempFolder folder;
   RunRequest request;
   request.config = small_case("dp2.zero1", 3);
-  request.metrics_directory = folder.at("metrics");
+  request.metrics_directory = folder.file("metrics");
   run_on_threads(request);
   for (const char* file : {"metrics.rank_00000.jsonl", "metrics.rank_00001.jsonl"}) {
-    std::ifstream lines(folder.at("metrics") + "/" + file);
+    std::ifstream lines(folder.file("metrics") + "/" + file);
     int count = 0;
     for (std::string line; std::getline(lines, line); ++count) {
       const Json json = parse_json(line, file);
@@ -165,8 +163,8 @@ TEST(World, AFailureOnOneRankEndsAllOfThemAndIsTheErrorThatIsThrown) {
         throw Error(ErrorKind::io, "the disk", "is full", 2);
     }
   };
-  const Folder folder;
-  RunRequest request = traced(small_case("dp3.zero1", 5), folder.at("trace"));
+  const TempFolder folder;
+  RunRequest request = traced(small_case("dp3.zero1", 5), folder.file("trace"));
   request.hooks = [](int rank) -> std::unique_ptr<Hooks> {
     return rank == 2 ? std::make_unique<Fail>() : std::make_unique<Hooks>();
   };
@@ -174,7 +172,7 @@ TEST(World, AFailureOnOneRankEndsAllOfThemAndIsTheErrorThatIsThrown) {
   EXPECT_EQ(error.kind(), ErrorKind::io);
   EXPECT_EQ(error.place(), "the disk");
   for (int rank = 0; rank < 3; ++rank) {  // the last operations of every rank are kept
-    std::ifstream file(folder.at("trace") + "/flight.rank_0000" + std::to_string(rank) + ".json");
+    std::ifstream file(folder.file("trace") + "/flight.rank_0000" + std::to_string(rank) + ".json");
     std::stringstream text;
     text << file.rdbuf();
     EXPECT_EQ(parse_json(text.str(), "flight").at("rank"), rank);

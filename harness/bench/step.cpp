@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/temp_folder.h"
 #include "harness/child.h"
 #include "harness/world.h"
 #include "train/metrics.h"
@@ -39,28 +40,12 @@ Config base_config(int ranks, int steps) {
   return config;
 }
 
-// A folder for one measurement, removed with it.
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "shardproof-bench-XXXXXX");
-    if (::mkdtemp(pattern.data()) == nullptr)
-      throw Error(ErrorKind::io, "mkdtemp " + pattern, "cannot make a scratch folder");
-    path_ = pattern;
-  }
-  ~Scratch() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 // Median seconds of a step on the slowest rank, and of each part of rank 0's step.
 Json measure_ours(const Config& config) {
-  Scratch scratch;
+  const TempFolder scratch;
   RunRequest request;
   request.config = config;
-  request.metrics_directory = scratch.path().string();
+  request.metrics_directory = scratch.path();
   run(request);
   std::vector<double> medians;
   Json parts;

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "base/json.h"
+#include "base/temp_folder.h"
 #include "harness/cli/cli.h"
 #include "train/manifest_testing.h"
 
@@ -17,7 +18,6 @@ namespace {
 
 using testing::contains;
 using testing::State;
-using testing::TemporaryDirectory;
 
 struct Ended {
   int code = -1;
@@ -69,7 +69,7 @@ class CheckpointVerbs : public ::testing::Test {
     later_.tensors()[2].bytes[8] ^= std::byte{0x80};  // element 2 of pos.weight/param
     testing::write_tiny(*storage_, 3, later_, 20);
   }
-  std::string directory() const { return temporary_.path().string(); }
+  std::string directory() const { return temporary_.path(); }
   std::string in(const std::string& id) const { return "'" + directory() + "/" + id + "'"; }
   std::string dir() const { return "'" + directory() + "'"; }
 
@@ -92,7 +92,7 @@ class CheckpointVerbs : public ::testing::Test {
     return fmt::format("{:08x}", word);
   }
 
-  TemporaryDirectory temporary_;
+  TempFolder temporary_;
   std::unique_ptr<Storage> storage_;
   State state_ = testing::tiny_state(1);
   State later_ = testing::tiny_state(1);
@@ -157,10 +157,10 @@ TEST_F(CheckpointVerbs, VerifySaysWholeOrOneLineADamage) {
 }
 
 TEST_F(CheckpointVerbs, NothingCheckedIsNeverASuccess) {
-  const TemporaryDirectory empty;
-  EXPECT_EQ(command("verify '" + empty.path().string() + "'").code, 2);
-  EXPECT_EQ(command("show '" + empty.path().string() + "'").code, 2);
-  const Ended list = command("list '" + empty.path().string() + "'");
+  const TempFolder empty;
+  EXPECT_EQ(command("verify '" + empty.path() + "'").code, 2);
+  EXPECT_EQ(command("show '" + empty.path() + "'").code, 2);
+  const Ended list = command("list '" + empty.path() + "'");
   EXPECT_EQ(list.code, 0);
   EXPECT_TRUE(contains(list.text, "no checkpoint in ")) << list.text;
 }
@@ -197,8 +197,8 @@ TEST_F(CheckpointVerbs, DiffHasTheExitCodesOfDiff) {
 }
 
 TEST_F(CheckpointVerbs, TroubleOfADiffNamesTheFolder) {
-  const TemporaryDirectory other;
-  const std::string there = other.path().string();
+  const TempFolder other;
+  const std::string there = other.path();
   Ended trouble = command("diff " + dir() + " '" + there + "'");
   EXPECT_EQ(trouble.code, 2);
   EXPECT_TRUE(contains(trouble.text, there + ": there is no checkpoint in it")) << trouble.text;

@@ -1,7 +1,8 @@
-// temp_folder: a fresh folder that a test writes into, removed with all its contents at the end.
-// Only tests include this.
+// temp_folder: a fresh folder for scratch files, removed with all its contents at the end. For
+// tests and benchmarks. Thread rule: one thread.
 #pragma once
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -9,15 +10,16 @@
 #include <string>
 #include <system_error>
 
-#include "base/check.h"
+#include "base/error.h"
 
 namespace shardproof {
 
 class TempFolder {
  public:
-  TempFolder() {
+  TempFolder() {  // Error environment
     path_ = (std::filesystem::temp_directory_path() / "shardproof_XXXXXX").string();
-    SP_CHECK(::mkdtemp(path_.data()) != nullptr, path_);
+    if (::mkdtemp(path_.data()) != nullptr) return;
+    throw Error(ErrorKind::environment, path_, std::generic_category().message(errno));
   }
   ~TempFolder() {
     std::error_code ignored;

@@ -6,6 +6,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "base/temp_folder.h"
 #include "checkpoint/checkpoint_testing.h"
 
 namespace shardproof {
@@ -60,10 +61,10 @@ TEST(ReadManifest, NamesWhatIsMissingOrTooLarge) {
 
 // A sparse file of 2 GiB: refused by its size, not read.
 TEST(ReadManifest, AHugeFileIsRefusedUnread) {
-  const testing::TemporaryDirectory directory;
-  const auto storage = posix_storage(directory.path().string(), false);
+  const TempFolder directory;
+  const auto storage = posix_storage(directory.path(), false);
   put(*storage, "a.manifest.json", "{}");
-  std::filesystem::resize_file(directory.path() / "a.manifest.json", std::uintmax_t{2} << 30);
+  std::filesystem::resize_file(directory.file("a.manifest.json"), std::uintmax_t{2} << 30);
   const Error error = error_of([&] { read_manifest(*storage, "a"); });
   EXPECT_EQ(error.kind(), ErrorKind::corrupt);
   EXPECT_TRUE(contains(error.what(), "expected at most")) << error.what();

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "base/json.h"
+#include "base/temp_folder.h"
 #include "checkpoint/checkpoint_testing.h"
 #include "checkpoint/shard_file.h"
 
@@ -15,7 +16,6 @@ namespace shardproof {
 namespace {
 
 using testing::State;
-using testing::TemporaryDirectory;
 
 // Standard output of the script; `code` is its exit code.
 std::string peer(const std::string& arguments, int& code) {
@@ -31,15 +31,15 @@ std::string peer(const std::string& arguments, int& code) {
 }
 
 TEST(PythonPeer, OpensEveryShardAndSeesTheSameTensors) {
-  const TemporaryDirectory directory;
-  const auto storage = posix_storage(directory.path().string(), false);
+  const TempFolder directory;
+  const auto storage = posix_storage(directory.path(), false);
   State state = testing::small_state(1);
   testing::write_small(*storage, 3, "a", state);
   const Manifest manifest = read_manifest(*storage, "a");
   std::size_t seen = 0;
   for (const ShardFileRef& file : manifest.files) {
     int code = -1;
-    const std::string text = peer("read '" + (directory.path() / file.file).string() + "'", code);
+    const std::string text = peer("read '" + directory.file(file.file) + "'", code);
     ASSERT_EQ(code, 0) << text;
     const Json json = parse_json(text, "peer.py");
     EXPECT_EQ(json["metadata"]["checkpoint"], "a");
@@ -59,10 +59,10 @@ TEST(PythonPeer, OpensEveryShardAndSeesTheSameTensors) {
 }
 
 TEST(PythonPeer, WritesAFileThatOpensHere) {
-  const TemporaryDirectory directory;
-  const auto storage = posix_storage(directory.path().string(), false);
+  const TempFolder directory;
+  const auto storage = posix_storage(directory.path(), false);
   int code = -1;
-  const std::string text = peer("write '" + (directory.path() / "f").string() + "'", code);
+  const std::string text = peer("write '" + directory.file("f") + "'", code);
   ASSERT_EQ(code, 0) << text;
   const SafetensorsHeader header = read_shard_header(*storage, "f");
   ASSERT_NE(header.find("f.double"), nullptr);

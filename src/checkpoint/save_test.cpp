@@ -7,6 +7,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "base/temp_folder.h"
 #include "checkpoint/checkpoint_testing.h"
 
 namespace shardproof {
@@ -19,7 +20,6 @@ using testing::run_world;
 using testing::small_facts;
 using testing::small_state;
 using testing::State;
-using testing::TemporaryDirectory;
 
 // Saves with the given bounds (ranks + 1 of them), loads it all, compares.
 SaveReport round_trip(Storage& storage, State& state, const std::vector<std::int64_t>& bounds,
@@ -40,9 +40,9 @@ SaveReport round_trip(Storage& storage, State& state, const std::vector<std::int
 }
 
 TEST(Save, RoundTripsOnBothStoragesForOneToSixRanks) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto memory = memory_storage();
-  const auto posix = posix_storage(directory.path().string(), false);
+  const auto posix = posix_storage(directory.path(), false);
   for (Storage* storage : {memory.get(), posix.get()}) {
     Digest first;
     for (int ranks = 1; ranks <= 6; ++ranks) {

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/temp_folder.h"
 #include "checkpoint/checkpoint_testing.h"
 
 namespace shardproof {
@@ -20,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::contains;
 using testing::error_of;
-using testing::TemporaryDirectory;
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
@@ -39,10 +39,10 @@ class StorageContract : public ::testing::TestWithParam<Kind> {
  protected:
   StorageContract() {
     if (GetParam() == Kind::memory) storage_ = memory_storage();
-    if (GetParam() == Kind::posix) storage_ = posix_storage(directory_.path().string(), false);
+    if (GetParam() == Kind::posix) storage_ = posix_storage(directory_.path(), false);
     if (GetParam() == Kind::forwarding) {
       storage_ = std::make_unique<ForwardingStorage>(
-          std::shared_ptr<Storage>(posix_storage(directory_.path().string(), false)));
+          std::shared_ptr<Storage>(posix_storage(directory_.path(), false)));
     }
   }
   Storage& storage() { return *storage_; }
@@ -54,7 +54,7 @@ class StorageContract : public ::testing::TestWithParam<Kind> {
   }
 
  private:
-  TemporaryDirectory directory_;
+  TempFolder directory_;
   std::unique_ptr<Storage> storage_;
 };
 
@@ -219,8 +219,8 @@ INSTANTIATE_TEST_SUITE_P(All, StorageContract,
                          ::testing::Values(Kind::memory, Kind::posix, Kind::forwarding));
 
 TEST(PosixStorage, RootIsMadeOnlyWhenAsked) {
-  const TemporaryDirectory directory;
-  const std::string root = (directory.path() / "new").string();
+  const TempFolder directory;
+  const std::string root = directory.file("new");
   EXPECT_EQ(error_of([&] { posix_storage(root, false); }).kind(), ErrorKind::bad_input);
   EXPECT_FALSE(fs::exists(root));
   put(*posix_storage(root, true), "f", "x");
@@ -230,9 +230,9 @@ TEST(PosixStorage, RootIsMadeOnlyWhenAsked) {
 }
 
 TEST(PosixStorage, SymlinksBelowTheRootAreNotFollowed) {
-  const TemporaryDirectory directory;
-  const fs::path outside = directory.path() / "outside";
-  const fs::path root = directory.path() / "root";
+  const TempFolder directory;
+  const fs::path outside = directory.file("outside");
+  const fs::path root = directory.file("root");
   fs::create_directories(outside);
   fs::create_directories(root);
   std::ofstream(outside / "secret") << "secret";
@@ -264,23 +264,23 @@ TEST(PosixStorage, SymlinksBelowTheRootAreNotFollowed) {
 }
 
 TEST(PosixStorage, TheRootItselfMayBeASymlink) {
-  const TemporaryDirectory directory;
-  fs::create_directories(directory.path() / "real");
-  fs::create_directory_symlink("real", directory.path() / "alias");
-  put(*posix_storage((directory.path() / "alias").string(), false), "f", "x");
-  EXPECT_TRUE(fs::exists(directory.path() / "real" / "f"));
+  const TempFolder directory;
+  fs::create_directories(directory.file("real"));
+  fs::create_directory_symlink("real", directory.file("alias"));
+  put(*posix_storage(directory.file("alias"), false), "f", "x");
+  EXPECT_TRUE(fs::exists(directory.file("real/f")));
 }
 
 TEST(PosixStorage, AFifoDoesNotHangAReader) {
-  const TemporaryDirectory directory;
-  ASSERT_EQ(::mkfifo((directory.path() / "fifo").c_str(), 0600), 0);
-  const auto storage = posix_storage(directory.path().string(), false);
+  const TempFolder directory;
+  ASSERT_EQ(::mkfifo(directory.file("fifo").c_str(), 0600), 0);
+  const auto storage = posix_storage(directory.path(), false);
   EXPECT_EQ(error_of([&] { storage->size("fifo"); }).kind(), ErrorKind::refused);
 }
 
 TEST(PosixStorage, AFailedWriteNamesFileAndReason) {
-  const TemporaryDirectory directory;
-  const auto storage = posix_storage(directory.path().string(), false);
+  const TempFolder directory;
+  const auto storage = posix_storage(directory.path(), false);
   const auto file = storage->create("f");
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -290,7 +290,7 @@ TEST(PosixStorage, AFailedWriteNamesFileAndReason) {
   const Error error = error_of([&] { file->write(std::vector<std::byte>(200)); });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(error.kind(), ErrorKind::io);
-  EXPECT_EQ(error.place(), "write " + (directory.path() / "f").string());
+  EXPECT_EQ(error.place(), "write " + directory.file("f"));
   EXPECT_TRUE(contains(error.detail(), "File too large")) << error.what();
 }
 

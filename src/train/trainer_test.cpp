@@ -11,27 +11,22 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/temp_folder.h"
 #include "checkpoint/storage.h"
 #include "parallel/data_parallel.h"
 #include "parallel/thread_ranks.h"
 #include "trace/reader.h"
+#include "train/case_testing.h"
 #include "train/sections.h"
 
 namespace shardproof {
 namespace {
 
+// With 4 micro-batches a step and few samples.
 Config small(int ranks, int zero, int steps = 3) {
-  Config config;
-  config.model.layers = 1;
-  config.model.width = 16;
-  config.model.heads = 2;
-  config.model.vocabulary = 32;
-  config.model.sequence = 8;
+  Config config = small_case("dp" + std::to_string(ranks) + ".zero" + std::to_string(zero), steps);
   config.data.samples = 64;
-  config.training.steps = steps;
   config.training.global_batch = 8;
-  config.training.micro_batch = 2;
-  config.run.layout = "dp" + std::to_string(ranks) + ".zero" + std::to_string(zero);
   return config;
 }
 
@@ -258,21 +253,8 @@ TEST(Trainer, EntersEachPhaseOnceAStep) {
   EXPECT_EQ(phases.seen, expected);
 }
 
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "trainer-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 TEST(Trainer, WritesTheWholeStepIntoTheTrace) {
-  const Folder folder;
+  const TempFolder folder;
   Job job(small(2, 1, 2));
   job.trace.directory = folder.path();
   job.trace.digest = true;
