@@ -3,15 +3,17 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "base/clock.h"
 #include "data/dataset.h"
 #include "harness/accept_report.h"
 #include "harness/accept_run.h"
 #include "harness/accept_tables.h"
+#include "harness/output_path.h"
+#include "harness/say.h"
 #include "train/sections.h"
 
 namespace shardproof {
@@ -37,22 +39,9 @@ void check_inputs(const std::vector<Corpus>& corpora) {
 
 // A folder of this run alone.
 std::string fresh_folder(const std::string& asked) {
-  namespace fs = std::filesystem;
-  if (!asked.empty()) {
-    if (fs::exists(asked)) {
-      throw Error(ErrorKind::conflict, asked,
-                  "exists already; a run never writes into a folder that "
-                  "it did not make");
-    }
-    if (!fs::create_directories(asked)) {
-      throw Error(ErrorKind::io, asked, "the folder cannot be made");
-    }
-    return asked;
-  }
-  for (int n = 1;; ++n) {
-    const std::string name = fmt::format("shardproof-report-{}", n);
-    if (fs::create_directory(name)) return name;
-  }
+  if (asked.empty()) return make_numbered_folder("shardproof-report");
+  make_fresh_folder(asked);
+  return asked;
 }
 
 void write_expectations(const std::vector<Corpus>& corpora, const std::string& out) {
@@ -61,13 +50,23 @@ void write_expectations(const std::vector<Corpus>& corpora, const std::string& o
   if (!file) throw Error(ErrorKind::io, "write " + out + "/expectations.json", "expectations");
 }
 
+// The verdicts are worth showing even where the disk does not take them.
+std::optional<Error> try_write_report(const Report& report, const std::string& out) try {
+  write_report(report, out);
+  return std::nullopt;
+} catch (const Error& error) {
+  return Error(
+      error.kind(), "report in " + out,
+      fmt::format("could not be written ({}: {}); the verdicts above stand, their evidence "
+                  "is not whole",
+                  error.place(), error.detail()));
+}
+
 class Screen {
  public:
   explicit Screen(bool quiet) : quiet_(quiet) {}
   void say(const std::string& text) const {
-    if (quiet_) return;
-    fmt::print("{}\n", text);
-    std::fflush(stdout);
+    if (!quiet_) shardproof::say(text + "\n");
   }
 
  private:
@@ -99,7 +98,7 @@ int prove(const std::vector<Corpus>& corpora, const ProofOptions& options) try {
   }
   const double seconds = std::chrono::duration<double>(Clock::real().now() - begun).count();
   const Report report = make_report(options.title, results, seconds);
-  write_report(report, out);
+  const std::optional<Error> lost = try_write_report(report, out);
   for (const ReportSection& section : report.sections) screen.say("\n" + text_table(section));
   std::string lines;
   for (const CorpusResult& result : results) {
@@ -107,8 +106,9 @@ int prove(const std::vector<Corpus>& corpora, const ProofOptions& options) try {
     for (const Verdict& verdict : result.verdicts) lines += verdict_lines(verdict);
   }
   screen.say(lines);
+  if (options.json) shardproof::say(report_json(report).dump(1) + "\n");
+  if (lost) throw *lost;
   screen.say(fmt::format("report: {}/report.html ({:.0f} s)", out, seconds));
-  if (options.json) fmt::print("{}\n", report_json(report).dump(1));
   return exit_code(report.verdicts);
 } catch (const std::filesystem::filesystem_error& error) {
   throw Error(ErrorKind::io, error.path1().string(), error.code().message());

@@ -1,5 +1,6 @@
 // accept_corpora: which Cases the main job proves.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -25,12 +26,45 @@ std::string chosen_layout(const AcceptOptions& options) {
   return layout.print();
 }
 
+// What an acceptance run decides itself would be dropped without a word.
+void check_set(const AcceptOptions& options) {
+  for (const std::string& assignment : options.set) {
+    const std::string key = assignment.substr(0, assignment.find('='));
+    const bool chosen = key == "run.layout" && (!options.layout.empty() || options.ranks != 0);
+    if (chosen) {
+      throw Error(ErrorKind::bad_input, "--set " + assignment,
+                  "run.layout is given twice; expected --layout or --ranks alone");
+    }
+    if (!key.starts_with("checkpoint.") && key != "run.fault") continue;
+    throw Error(ErrorKind::bad_input, "--set " + assignment,
+                key +
+                    " is decided by the acceptance run: it saves where it cuts, and kills a rank "
+                    "of its own choice (replay 'run.fault=...' kills another)");
+  }
+}
+
 // The step of the kill: behind the checkpoint, a third of the way to the end (13 of 20).
 void plan_kill(Corpus& corpus) {
   const std::int64_t cut = corpus.checkpoint_step();
   corpus.kill = true;
   corpus.kill_step = cut + (corpus.config.training.steps - cut) * 3 / 10;
   corpus.kill_rank = std::min(2, parse_layout(corpus.config.run.layout).world() - 1);
+}
+
+// A kill in a save needs a step that saves: the leg saves every checkpoint_step() steps and at the
+// end.
+void check_kill_phase(const Corpus& corpus) {
+  if (corpus.kill_phase != name(Phase::save)) return;
+  std::vector<std::int64_t> saving;
+  for (std::int64_t step = corpus.checkpoint_step(); step < corpus.config.training.steps; ++step) {
+    const bool last = step + 1 == corpus.config.training.steps;
+    if (last || (step + 1) % corpus.checkpoint_step() == 0) saving.push_back(step);
+  }
+  if (std::find(saving.begin(), saving.end(), corpus.kill_step) != saving.end()) return;
+  throw Error(
+      ErrorKind::bad_input, "run.fault",
+      fmt::format("found {}:{}:save:kill, but step {} does not save; expected step {}",
+                  corpus.kill_rank, corpus.kill_step, corpus.kill_step, fmt::join(saving, " or ")));
 }
 
 }  // namespace
@@ -45,6 +79,7 @@ std::string default_text() {
 }
 
 std::vector<Corpus> accept_corpora(const AcceptOptions& options) {
+  check_set(options);
   Corpus synthetic, text;
   synthetic.name = "synthetic";
   synthetic.loss = LossRule::every_step;
@@ -100,6 +135,7 @@ Corpus replay_corpus(const Config& config, bool loss) {
                             out.kill_rank, out.kill_step, world, out.checkpoint_step(),
                             out.config.training.steps - 1));
   }
+  if (out.kill) check_kill_phase(out);
   return out;
 }
 

@@ -107,7 +107,7 @@ class Prover {
     }
     if (broken != nullptr) {
       verdict = planned.judge({});
-      const bool lacking = broken->error->kind() == ErrorKind::environment;
+      const bool lacking = exit_code(broken->error->kind()) == exit_code(ErrorKind::environment);
       verdict.outcome = lacking ? Outcome::inconclusive : Outcome::fail;
       verdict.reason = fmt::format("leg {} ended early: {}", broken->leg.name,
                                    reproducible(broken->error->what()));

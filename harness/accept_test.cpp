@@ -95,6 +95,13 @@ TEST_F(Accept, AReplayKillsWhatItsRunLineKills) {
   EXPECT_EQ(outcomes.report.at("verdicts").size(), 12u);
 }
 
+TEST_F(Accept, AReplayKillsInASave) {
+  const Outcomes outcomes =
+      run({"replay", "training.steps=6 run.layout=dp2.zero1 run.fault=1:5:save:kill"});
+  EXPECT_EQ(outcomes.exit_code, 0) << outcomes.screen;
+  EXPECT_EQ(outcomes.report.at("verdicts").size(), 12u);
+}
+
 TEST_F(Accept, AnExistingFolderIsRefusedUntouched) {
   std::ofstream(folder_.file("mine")) << "precious";
   const ChildResult child = command({"accept", "--out", folder_.path()});
@@ -118,6 +125,14 @@ TEST_F(Accept, BadInputEndsBeforeAFolderIsMade) {
       {{"replay", "@" + folder_.file("absent.txt")}, "absent.txt"},
       {{"replay", "run.fault=1:2:forward:stop"}, "run.fault"},
       {{"replay", "run.fault=9:13:forward:kill"}, "run.fault"},
+      {{"replay", "run.fault=1:13:save:kill"}, "step 13 does not save; expected step 19"},
+      {{"replay", "training.steps=5 run.fault=1:2:save:kill"}, "expected step 3 or 4"},
+      {{"replay", ""}, "empty run line"},
+      {{"replay", " "}, "empty run line"},
+      {{"accept", "--set", "run.fault=1:13:forward:kill"}, "run.fault is decided by"},
+      {{"accept", "--set", "checkpoint.directory=here"}, "checkpoint.directory is decided by"},
+      {{"accept", "--set", "checkpoint.every=3"}, "checkpoint.every is decided by"},
+      {{"accept", "--ranks", "2", "--set", "run.layout=dp3"}, "run.layout is given twice"},
       {{"accept", "--nonsense"}, "nonsense"},
   };
   for (auto [arguments, named] : bad) {
@@ -139,6 +154,10 @@ TEST_F(Accept, TracesOfTwoLegsDiffAsDiffDoes) {
   EXPECT_EQ(different.exit_code, 1);
   EXPECT_NE(different.output.find("step 0"), std::string::npos) << different.output;
   EXPECT_EQ(command({"trace", "diff", legs + "dp1/trace", legs + "absent"}).exit_code, 2);
+  EXPECT_EQ(command({"trace", "check", legs + "absent"}).exit_code, 2);
+  std::filesystem::create_directories(legs + "damaged");
+  std::ofstream(legs + "damaged/rank_00000.jsonl") << "{\n";
+  EXPECT_EQ(command({"trace", "check", legs + "damaged"}).exit_code, 2);
   EXPECT_EQ(command({"trace", "check", legs + "main/trace"}).exit_code, 0);
   EXPECT_EQ(command({"trace", "check", legs + "main/trace", "--steps", "7"}).exit_code, 1);
   const ChildResult json = command({"trace", "check", legs + "main/trace", "--json"});

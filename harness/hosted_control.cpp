@@ -72,6 +72,7 @@ class HostedControl::Server {
   }
 
   void take(const ControlEvent& event) {
+    if (event.kind == ControlEvent::Kind::hello) places_.hear(event.rank, seconds());
     if (event.kind == ControlEvent::Kind::at) places_.take(event, seconds());
     if (event.kind == ControlEvent::Kind::done) {
       finished_[static_cast<std::size_t>(event.rank)] = true;
@@ -87,8 +88,9 @@ class HostedControl::Server {
     named_ = true;
     const double noticed = seconds();
     const Death death = places_.death(rank, noticed);
-    fmt::print(stderr, "shardproof: rank {} died at {}; noticed after {:.2f} s\n", rank,
-               death.place.empty() ? "no step yet" : death.place, noticed);
+    fmt::print(stderr,
+               "shardproof: rank {} died at {}; noticed {:.2f} s after its last sign of life\n",
+               rank, death.place.empty() ? "no step yet" : death.place, death.silent_seconds);
     if (trace_directory_.empty()) return;
     try {
       append_harness_event(trace_directory_, places_.death_event(rank, noticed));

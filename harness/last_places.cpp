@@ -3,13 +3,17 @@
 
 namespace shardproof {
 
+void LastPlaces::hear(int rank, double seconds) {
+  at_.at(static_cast<std::size_t>(rank)).seconds = seconds;
+}
+
 void LastPlaces::take(const ControlEvent& at, double seconds) {
   at_.at(static_cast<std::size_t>(at.rank)) = {at.step, at.text, seconds};
 }
 
 Death LastPlaces::death(int rank, double seconds) const {
   const At& at = at_.at(static_cast<std::size_t>(rank));
-  Death death{rank, seconds, ""};
+  Death death{rank, seconds, seconds - at.seconds, ""};
   if (!at.phase.empty()) death.place = "step " + std::to_string(at.step) + ", " + at.phase;
   return death;
 }

@@ -14,6 +14,7 @@ namespace shardproof {
 struct Death {
   int rank = -1;
   double noticed_seconds = 0;  // after the launch began
+  double silent_seconds = 0;   // after the rank's last sign of life
   std::string place;           // the rank's last `at` over the control socket, if any
 };
 
@@ -21,6 +22,7 @@ class LastPlaces {
  public:
   explicit LastPlaces(int ranks) : at_(static_cast<std::size_t>(ranks)) {}
 
+  void hear(int rank, double seconds);                // a sign of life without a place
   void take(const ControlEvent& at, double seconds);  // an event of kind `at`
   Death death(int rank, double seconds) const;
   Json death_event(int rank, double seconds) const;  // for the trace's harness.jsonl

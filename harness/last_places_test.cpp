@@ -21,6 +21,7 @@ TEST(LastPlaces, TheLastWordOfARankIsItsPlace) {
   const Death death = places.death(1, 2.5);
   EXPECT_EQ(death.rank, 1);
   EXPECT_EQ(death.noticed_seconds, 2.5);
+  EXPECT_EQ(death.silent_seconds, 0.5);
   EXPECT_EQ(death.place, "step 3, backward");
   EXPECT_EQ(places.death_event(1, 2.5), Json({{"kind", "death"},
                                               {"rank", 1},
@@ -33,7 +34,9 @@ TEST(LastPlaces, TheLastWordOfARankIsItsPlace) {
 TEST(LastPlaces, ARankThatNeverSpokeHasNone) {
   LastPlaces places(2);
   places.take(at(0, 0, "forward"), 1.0);
+  places.hear(1, 1.75);
   EXPECT_EQ(places.death(1, 2.0).place, "");
+  EXPECT_EQ(places.death(1, 2.0).silent_seconds, 0.25);
   EXPECT_EQ(places.death_event(1, 2.0), Json({{"kind", "death"}, {"rank", 1}, {"seconds", 2.0}}));
 }
 

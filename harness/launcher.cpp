@@ -15,6 +15,7 @@
 #include "harness/control_server.h"
 #include "harness/mpirun_command.h"
 #include "harness/process_tree.h"
+#include "harness/say.h"
 #include "trace/writer.h"
 
 namespace shardproof {
@@ -24,7 +25,8 @@ namespace {
 constexpr Duration time_after_asking = std::chrono::seconds(2);    // between SIGTERM and SIGKILL
 constexpr Duration time_after_killing = std::chrono::seconds(10);  // then something is wrong
 
-// Turns SIGINT, SIGTERM and SIGHUP into bytes of a pipe while it exists.
+// Turns SIGINT, SIGTERM and SIGHUP (unless it is ignored: nohup) into bytes of a pipe while it
+// exists.
 class Signals {
  public:
   Signals() {
@@ -38,7 +40,11 @@ class Signals {
       [[maybe_unused]] const ssize_t written = write(write_end, "s", 1);
       errno = saved;
     };
-    for (std::size_t i = 0; i < numbers.size(); ++i) sigaction(numbers[i], &action, &old_[i]);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      sigaction(numbers[i], nullptr, &old_[i]);
+      const bool unheard = numbers[i] == SIGHUP && old_[i].sa_handler == SIG_IGN;
+      if (!unheard) sigaction(numbers[i], &action, nullptr);
+    }
   }
   ~Signals() {
     for (std::size_t i = 0; i < numbers.size(); ++i) sigaction(numbers[i], &old_[i], nullptr);
@@ -141,6 +147,7 @@ void Launch::take(const ControlEvent& event) {
   switch (event.kind) {
     case ControlEvent::Kind::hello:
       rank.connected = true;
+      places_.hear(event.rank, seconds());
       break;
     case ControlEvent::Kind::at:
       places_.take(event, seconds());
@@ -190,9 +197,7 @@ void Launch::print(int rank, const std::string& line) {
     if (mpirun_said_.size() > 20) mpirun_said_.pop_front();
   }
   if (request_.on_output) return request_.on_output(rank, line);
-  const std::string name = rank < 0 ? "mpirun" : std::to_string(rank);
-  std::printf("[%s] %s\n", name.c_str(), line.c_str());
-  std::fflush(stdout);
+  say("[" + (rank < 0 ? "mpirun" : std::to_string(rank)) + "] " + line + "\n");
 }
 
 void Launch::enter(Stage stage, Duration time) {

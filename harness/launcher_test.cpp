@@ -133,11 +133,11 @@ TEST_F(LauncherTest, BadInputIsNamed) {
   Heard heard;
   LaunchRequest request = request_for("ok", heard);
   std::string text;
-  request.hostfile = folder_ + "/absent";
+  request.hostfile = folder_.file("absent");
   EXPECT_EQ(kind_of(request, &text), ErrorKind::bad_input);
   EXPECT_NE(text.find("/absent"), std::string::npos) << text;
-  std::ofstream(folder_ + "/empty") << "# nobody\n\n";
-  request.hostfile = folder_ + "/empty";
+  std::ofstream(folder_.file("empty")) << "# nobody\n\n";
+  request.hostfile = folder_.file("empty");
   EXPECT_EQ(kind_of(request), ErrorKind::bad_input);
 
   request = request_for("ok", heard);
@@ -147,9 +147,9 @@ TEST_F(LauncherTest, BadInputIsNamed) {
   request.command.clear();
   EXPECT_EQ(kind_of(request), ErrorKind::bad_input);
   request = request_for("ok", heard);
-  request.mpirun = folder_ + "/mpirun";
+  request.mpirun = folder_.file("mpirun");
   EXPECT_EQ(kind_of(request, &text), ErrorKind::environment);
-  EXPECT_NE(text.find(folder_ + "/mpirun"), std::string::npos) << text;
+  EXPECT_NE(text.find(folder_.file("mpirun")), std::string::npos) << text;
 }
 
 TEST_F(LauncherTest, RanksThatNeverConnectAreAnErrorWithWhatMpirunSaid) {
@@ -158,7 +158,7 @@ TEST_F(LauncherTest, RanksThatNeverConnectAreAnErrorWithWhatMpirunSaid) {
   std::string text;
   EXPECT_EQ(kind_of(request, &text), ErrorKind::environment);
   EXPECT_NE(text.find("code 7"), std::string::npos) << text;
-  request.command = {folder_ + "/absent"};
+  request.command = {folder_.file("absent")};
   EXPECT_EQ(kind_of(request, &text), ErrorKind::environment);
   EXPECT_NE(text.find("absent"), std::string::npos) << text;
   request.command = {"/bin/sleep", "60"};
@@ -172,7 +172,7 @@ TEST_F(LauncherTest, RanksThatNeverConnectAreAnErrorWithWhatMpirunSaid) {
 TEST_F(LauncherTest, AHostfileIsPassedOn) {
   Heard heard;
   LaunchRequest request = request_for("ok", heard);
-  request.hostfile = folder_ + "/hosts";
+  request.hostfile = folder_.file("hosts");
   std::ofstream(request.hostfile) << "localhost slots=4\n";
   EXPECT_TRUE(launch(request).ok()) << heard.text();
 }

@@ -34,7 +34,9 @@ LegResult run_leg(const Leg& leg, const std::string& directory, const std::atomi
   if (!std::filesystem::create_directories(root)) {
     throw Error(ErrorKind::conflict, directory, "exists already; a leg needs a fresh folder");
   }
-  std::ofstream(root / "run.txt") << run_line(leg.config) << "\n";
+  std::ofstream line(root / "run.txt");
+  line << run_line(leg.config) << "\n" << std::flush;
+  if (!line) throw Error(ErrorKind::io, "write " + (root / "run.txt").string(), "the run line");
   RunRequest request;
   request.config = leg.config;
   request.trace.directory = (root / "trace").string();

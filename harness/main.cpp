@@ -6,21 +6,27 @@
 
 #include "base/error.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/process_start.h"
+#include "harness/say.h"
 
-int main(int argc, char** argv) {
+namespace shardproof {
+namespace {
+
+int run_command(int argc, char** argv) {
   CLI::App app("Shardproof: evidence that a distributed training stack computes the right thing.",
                "shardproof");
   app.require_subcommand(1);
   app.set_version_flag("--version", SHARDPROOF_VERSION);
   int status = 0;
   try {
-    shardproof::add_verbs(app, status);
+    add_verbs(app, status);
+    check_verbs(app, {argv + 1, argv + argc});
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
-  } catch (const shardproof::Error& error) {
+  } catch (const Error& error) {
     std::fprintf(stderr, "shardproof: %s\n", error.what());
-    return shardproof::exit_code(error.kind());
+    return exit_code(error.kind());
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "shardproof: environment: out of memory\n");
     return 3;
@@ -29,4 +35,12 @@ int main(int argc, char** argv) {
     return 3;
   }
   return status;
+}
+
+}  // namespace
+}  // namespace shardproof
+
+int main(int argc, char** argv) {
+  shardproof::take_signals_back();
+  return shardproof::finish_output(shardproof::run_command(argc, argv));
 }

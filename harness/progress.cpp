@@ -31,16 +31,20 @@ void Progress::step(const StepResult& result, const StepMetrics& metrics) {
     const double spent = std::chrono::duration<double>(clock_.now() - start_).count();
     const std::int64_t left = steps_ - result.step - 1;
     const double seconds = spent / static_cast<double>(done_) * static_cast<double>(left);
-    fmt::print(out_, "\r\033[K{}  {} left", line, print_seconds(seconds));
+    write(fmt::format("\r\033[K{}  {} left", line, print_seconds(seconds)));
   } else {
-    fmt::print(out_, "{}\n", line);
+    write(line + "\n");
   }
+}
+
+// A screen that cannot be written stops no run (see say.h).
+void Progress::write(const std::string& text) {
+  std::fputs(text.c_str(), out_);
   std::fflush(out_);
 }
 
 void Progress::finish() {
-  if (terminal_ && done_ > 0) fmt::print(out_, "\n");
-  std::fflush(out_);
+  if (terminal_ && done_ > 0) write("\n");
 }
 
 }  // namespace shardproof

@@ -24,6 +24,8 @@ class Progress {
   void finish();  // leaves the last line standing
 
  private:
+  void write(const std::string& text);
+
   std::FILE* out_;
   bool terminal_;
   std::int64_t steps_;

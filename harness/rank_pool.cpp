@@ -6,8 +6,23 @@
 #include <thread>
 
 #include "base/check.h"
+#include "base/error.h"
 
 namespace shardproof {
+namespace {
+
+// A vector of threads must be joined whatever happens: nothing but an Error leaves here.
+template <typename Body>
+void start(std::vector<std::thread>& threads, int rank, const Body& body) {
+  try {
+    threads.emplace_back(body);
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::environment, "thread of rank " + std::to_string(rank),
+                std::string("cannot be started: ") + error.what(), rank);
+  }
+}
+
+}  // namespace
 
 void run_ranks(int size, const std::function<void(int rank)>& body,
                const std::function<void()>& on_failure, std::vector<std::string>* notes) {
@@ -26,15 +41,21 @@ void run_ranks(int size, const std::function<void(int rank)>& body,
     }
     on_failure();  // without the lock: the others may fail because of it
   };
+  const auto run = [&](int rank) {
+    try {
+      body(rank);
+    } catch (const std::exception& error) {
+      failed(rank, error.what());
+    }
+  };
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        body(rank);
-      } catch (const std::exception& error) {
-        failed(rank, error.what());
-      }
-    });
+    try {
+      start(threads, rank, [&run, rank] { run(rank); });
+    } catch (const Error& error) {
+      failed(rank, error.what());
+      break;
+    }
   }
   for (std::thread& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);

@@ -1,6 +1,7 @@
 // rank_pool: ranks as threads of one process. Runs `body(rank)` on `size` threads and returns when
 // all have ended. The first failure (by time) is rethrown after the others were released by
-// `on_failure` (called once; it must make their waits end); later failures are kept as notes.
+// `on_failure` (called once; it must make their waits end); later failures are kept as notes. A
+// thread that the system refuses is such a failure, Error environment.
 // Thread rule: `on_failure` runs on the failed rank's thread while the others are still at work.
 #pragma once
 

@@ -2,8 +2,10 @@
 #include "harness/rank_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
-#include <atomic>
+#include <cstdlib>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -68,6 +70,33 @@ TEST(RankPool, TheFirstFailureIsRethrownAndTheOthersAreReleased) {
 TEST(RankPool, AnyExceptionIsAFailure) {
   const auto fail = [](int) { throw std::runtime_error("no"); };
   EXPECT_THROW(run_ranks(1, fail, [] {}), std::runtime_error);
+}
+
+// The system refuses threads when their stacks do not fit into the address space; in a process of
+// its own, for the limit stays. Ranks that were started wait for all until they are released.
+int run_with_little_memory() {
+  constexpr int size = 512;
+  ThreadWorld world(size, std::chrono::seconds(20));
+  const rlimit limit{std::size_t{1} << 30, std::size_t{1} << 30};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) return 77;
+  try {
+    run_ranks(
+        size, [&](int rank) { barrier(*world.communicator(rank)); }, [&] { world.revoke_all(); });
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    const bool named = text.find("thread of rank ") != std::string::npos &&
+                       text.find("cannot be started") != std::string::npos;
+    return error.kind() == ErrorKind::environment && named ? 3 : 1;
+  }
+  return 2;
+}
+
+TEST(RankPoolDeathTest, AThreadThatTheSystemRefusesEndsTheOthers) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs the address space";
+#endif
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(std::_Exit(run_with_little_memory()), testing::ExitedWithCode(3), "");
 }
 
 TEST(RankPoolDeathTest, NeedsARank) {

@@ -4,13 +4,13 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <optional>
 
 #include "base/error.h"
+#include "harness/output_path.h"
+#include "harness/rank_facts.h"
 #include "mesh/layout.h"
 #include "mesh/mesh.h"
 #include "parallel/agreement.h"
@@ -28,22 +28,10 @@ std::string rank_file(const std::string& directory, const char* stem, int rank,
 
 std::string metrics_path(const RunRequest& request, int rank) {
   if (!request.metrics_directory.empty()) {
-    std::filesystem::create_directories(request.metrics_directory);
+    make_folder(request.metrics_directory);
     return rank_file(request.metrics_directory, "metrics.", rank, "jsonl");
   }
   return rank == 0 ? request.metrics_file : "";
-}
-
-bool wants_metrics(const RunRequest& request) {
-  return !request.metrics_file.empty() || !request.metrics_directory.empty();
-}
-
-TraceOptions trace_options(const RunRequest& request) {
-  TraceOptions options = request.trace;
-  if (!request.config.run.fault.empty()) {
-    options.fault = parse_trace_fault(request.config.run.fault);
-  }
-  return options;
 }
 
 // Of the parameters that this rank holds, or of those alone that are not cut into pieces.
@@ -66,16 +54,14 @@ void agree_on_parameters(Mesh& mesh, Plan& plan) {
            {{"parameters that are not cut", parameters_digest(plan, true)}});
 }
 
-// What a rank's program, config and data are, before anything is built on them.
-std::vector<Fact> facts_before(const RunRequest& request, const Dataset& dataset, int world) {
-  return {{"config", config_digest(request.config)},
-          {"layout", request.config.run.layout},
-          {"world size", std::to_string(world)},
-          {"data", dataset.digest().hex()},
-          {"tokenizer", dataset.tokenizer_digest().hex()},
-          {"program", program().code},
-          {"kernels", program().kernels},
-          {"checkpoint to resume", request.resume.value_or("none")}};
+// A deadline that is shorter than a step is no sign of a hang.
+Error with_deadline(const Error& error, double seconds) {
+  constexpr double short_deadline = 10;
+  const std::string hint =
+      seconds < short_deadline ? ", which a slow step may take; try a longer one" : "";
+  return Error(error.kind(), error.place(),
+               fmt::format("{} (run.deadline is {} s{})", error.detail(), seconds, hint),
+               error.world_rank());
 }
 
 class RankRun {
@@ -87,7 +73,7 @@ class RankRun {
         recorder_(std::make_shared<FlightRecorder>(backend->rank())),
         comm_(wrap(std::move(backend), {recorder_, request.delay})),
         dataset_(std::move(dataset)),
-        trace_(trace_options(request), comm_->rank(), comm_->size()),
+        trace_(traced_with_fault(request), comm_->rank(), comm_->size()),
         metrics_(metrics_path(request, comm_->rank())),
         hooks_(hooks) {}
 
@@ -100,6 +86,10 @@ class RankRun {
     if (watch_memory) installed.emplace(ledger);
     try {
       train(watch_memory ? &ledger : nullptr);
+    } catch (const Error& error) {
+      dump_flight();
+      if (error.kind() == ErrorKind::timeout) throw with_deadline(error, config_.run.deadline);
+      throw;
     } catch (...) {
       dump_flight();
       throw;
@@ -108,7 +98,8 @@ class RankRun {
 
  private:
   void train(MemoryLedger* ledger) {
-    agree_on(*comm_, facts_before(request_, *dataset_, comm_->size()));
+    agree_on(*comm_, request_facts(request_));
+    agree_on(*comm_, program_facts(*dataset_, comm_->size()));
     Mesh mesh(*comm_, parse_layout(config_.run.layout));
     const auto plan =
         make_plan(mesh, {shape_of(config_), config_.micro_batches(), mesh.layout().zero,
@@ -225,46 +216,11 @@ class RankRun {
   Hooks& hooks_;
 };
 
-// Before anything is laid out: parameters and a gradient arena for every copy of the model in this
-// process (4 + 4 bytes an element), masters and moments once (12). Less than what a run takes, so
-// no run that fits is refused; one that cannot fit would take the machine down with it.
-void check_memory(const Config& config) {
-  const Layout layout = parse_layout(config.run.layout);
-  const int copies = config.run.backend == "threads" ? layout.dp * layout.cp : 1;
-  const double parameters = parameter_count(shape_of(config));
-  const double needed = (8.0 * copies + 12) * parameters;
-  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
-  if (needed <= there) return;
-  throw Error(
-      ErrorKind::environment, "model",
-      fmt::format("{:.3g} parameters on {} need more than {:.1f} GiB; this machine has {:.1f} GiB",
-                  parameters, layout.print(), needed / (1 << 30), there / (1 << 30)));
-}
-
 }  // namespace
 
 void run_rank(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
               std::unique_ptr<Communicator> backend, Hooks& hooks) {
   RankRun(request, std::move(dataset), std::move(backend), hooks).run();
-}
-
-Duration wait_limit(const Config& config) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(config.run.deadline));
-}
-
-std::shared_ptr<const Dataset> prepare(const RunRequest& request) {
-  check(request.config);
-  check_memory(request.config);
-  if (trace_options(request).fault && request.trace.directory.empty()) {
-    throw Error(ErrorKind::bad_input, "fault", "fires from the trace; expected a trace folder");
-  }
-  use_numerics(request.config.numerics.portable);
-  if (!request.trace.directory.empty()) {
-    std::filesystem::create_directories(request.trace.directory);
-  }
-  return open_dataset(dataset_of(request.config), request.config.model.sequence,
-                      request.config.model.vocabulary,
-                      static_cast<std::uint64_t>(request.config.training.seed));
 }
 
 }  // namespace shardproof

@@ -14,9 +14,4 @@ namespace shardproof {
 void run_rank(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
               std::unique_ptr<Communicator> backend, Hooks& hooks);
 
-// What must hold before any rank is started: a legal config, the numerics of this process.
-std::shared_ptr<const Dataset> prepare(const RunRequest& request);
-
-Duration wait_limit(const Config& config);  // of one wait for other ranks: run.deadline
-
 }  // namespace shardproof

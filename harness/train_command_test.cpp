@@ -79,6 +79,10 @@ TEST(TrainCommand, BadInputIsNamedWithExitCodeTwo) {
       {{"train", "--trace", folder.file("t"), "--trace-tensors", "1,x"}, "--trace-tensors: \"1,x\""},
       {{"train", "--trace", folder.file("t"), "--trace-match", "("}, "--trace-match: \"(\""},
       {{"train", "--trace-tensors", "all"}, "expected --trace DIR"},
+      {{"train", "--steps", "0"}, "found 0; expected an integer from 1 to 2147483647"},
+      {{"train", "--layout", "dp99999", "--set", "training.global_batch=99999", "--set",
+        "training.micro_batch=1"},
+       "dp99999 needs 99999 ranks; expected at most 512"},
   };
   for (const auto& bad : cases) {
     const auto result = shardproof(bad.arguments);

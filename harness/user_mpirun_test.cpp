@@ -1,4 +1,4 @@
-// ctest: fault timeout=120 processors=2 lock=mpi
+// ctest: fault timeout=180 processors=2 lock=mpi
 // Ranks under the user's own mpirun: rank 0 hosts the control socket and names the first rank that
 // dies, whether or not mpirun tolerates deaths. The command is run as a user types it.
 #include <gtest/gtest.h>
@@ -76,6 +76,57 @@ void expect_all_gone(const TempFolder& folder) {
   EXPECT_EQ(processes_with(folder.file("case.toml")), std::vector<std::string>{});
 }
 
+// Ranks of different command lines; `each` holds what one process is started with.
+ChildResult under_mpirun(const std::vector<std::vector<std::string>>& each) {
+  std::vector<std::string> command{find_mpirun(), "--map-by", ":OVERSUBSCRIBE",      "--bind-to",
+                                   "none",        "--mca",    "mpi_yield_when_idle", "1"};
+  for (const std::vector<std::string>& arguments : each) {
+    if (&arguments != &each.front()) command.push_back(":");
+    command.insert(command.end(), {"-n", "1", SHARDPROOF_COMMAND});
+    command.insert(command.end(), arguments.begin(), arguments.end());
+  }
+  return run_child(command, seconds(60),
+                   {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
+}
+
+TEST(UserMpirunCommand, RanksWithOtherValuesAreNamedInsteadOfWaitedFor) {
+  const TempFolder folder;
+  folder.write("case.toml", to_toml(small_case("dp3.zero1", 3)));
+  const std::string metrics = folder.file("metrics");
+  const struct {
+    std::vector<std::string> odd;  // what rank 1 alone is started with
+    std::string says;
+  } cases[] = {
+      {{"--steps", "4"}, "training.steps: rank 1 has 4; ranks 0, 2 have 3"},
+      {{"--metrics", metrics}, "--metrics: rank 1 has on; ranks 0, 2 have off"},
+      {{"--set", "training.seed=7"}, "training.seed: rank 1 has 7; ranks 0, 2 have 1"},
+  };
+  for (const auto& bad : cases) {
+    const std::vector<std::string> plain{"train", folder.file("case.toml")};
+    std::vector<std::string> odd = plain;
+    odd.insert(odd.end(), bad.odd.begin(), bad.odd.end());
+    const auto result = under_mpirun({plain, odd, plain});
+    EXPECT_FALSE(result.timed_out) << bad.says;
+    EXPECT_NE(result.exit_code, 0) << result.output;
+    EXPECT_NE(result.output.find("mismatch: agreement on " + bad.says), std::string::npos)
+        << bad.says << ": " << result.output;
+  }
+}
+
+TEST(UserMpirunCommand, WhatStartsItsOwnRanksIsRefused) {
+  const TempFolder folder;
+  const std::vector<std::vector<std::string>> verbs = {
+      {"accept", "--out", folder.file("out")},
+      {"replay", "training.steps=4", "--out", folder.file("out")}};
+  for (const auto& verb : verbs) {
+    const auto result = under_mpirun({verb, verb});
+    EXPECT_EQ(result.exit_code, 2) << result.output;
+    EXPECT_NE(result.output.find(verb[0] + ": was started 2 times by mpirun"), std::string::npos)
+        << result.output;
+    EXPECT_FALSE(std::filesystem::exists(folder.file("out")));
+  }
+}
+
 class UserMpirun : public testing::TestWithParam<bool> {};
 
 TEST_P(UserMpirun, RankZeroNamesTheDeadRankAndItsPhase) {
@@ -85,7 +136,7 @@ TEST_P(UserMpirun, RankZeroNamesTheDeadRankAndItsPhase) {
   const auto result = train_under_mpirun(folder, GetParam(), run_deadline, "1:2:backward:kill");
   EXPECT_FALSE(result.timed_out) << result.output;
   EXPECT_NE(result.exit_code, 0) << result.output;
-  EXPECT_EQ(count(result.output, "shardproof: rank 1 died at step 2, backward; noticed after "), 1u)
+  EXPECT_EQ(count(result.output, "shardproof: rank 1 died at step 2, backward; noticed "), 1u)
       << result.output;
   EXPECT_EQ(count(result.output, " died at "), 1u) << result.output;
   if (GetParam()) {  // the others end by themselves; without ULFM mpirun ends them

@@ -2,6 +2,7 @@
 #include "harness/world.h"
 
 #include "comm/thread_communicator.h"
+#include "harness/prepare.h"
 #include "harness/rank_pool.h"
 #include "harness/rank_run.h"
 #include "mesh/layout.h"
@@ -22,6 +23,7 @@ void check_fault(const RunRequest& request) {
 }  // namespace
 
 void run_on_threads(const RunRequest& request) {
+  check_world_size(request.config);
   check_fault(request);
   const auto dataset = prepare(request);
   ThreadWorld world(parse_layout(request.config.run.layout).world(), wait_limit(request.config));

@@ -1,9 +1,7 @@
 // world_mpi: runs on MPI processes: the launcher's side and the body of a rank process.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
+#include <cstdio>
 #include <fstream>
 #include <sstream>
 
@@ -12,37 +10,26 @@
 #include "harness/child.h"
 #include "harness/control.h"
 #include "harness/hosted_control.h"
+#include "harness/output_path.h"
+#include "harness/prepare.h"
 #include "harness/rank_run.h"
 #include "harness/request_file.h"
+#include "harness/run_folder.h"
+#include "harness/say.h"
 #include "harness/world.h"
 #include "mesh/layout.h"
 
 namespace shardproof {
 namespace {
 
-// The request where rank processes find it; gone with this object.
-class RequestFile {
- public:
-  explicit RequestFile(const RunRequest& request)
-      : path_((std::filesystem::temp_directory_path() / "shardproof-run-XXXXXX").string()) {
-    const int fd = mkstemp(path_.data());
-    if (fd < 0) throw Error(ErrorKind::io, "create " + path_, "the request of a run");
-    ::close(fd);
-    std::ofstream file(path_);
-    file << request_to_json(request).dump() << std::flush;
-    if (!file) throw Error(ErrorKind::io, "write " + path_, "the request of a run");
-  }
-  ~RequestFile() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  RequestFile(const RequestFile&) = delete;
-  RequestFile& operator=(const RequestFile&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+// The request where rank processes find it; its path.
+std::string write_request(const RunRequest& request, const RunFolder& folder) {
+  const std::string path = folder.file("request.json");
+  std::ofstream file(path);
+  file << request_to_json(request).dump() << std::flush;
+  if (!file) throw Error(ErrorKind::io, "write " + path, "the request of a run");
+  return path;
+}
 
 // Tells the host of the control socket where this rank is, so that a death can be named by its
 // place.
@@ -78,10 +65,10 @@ bool is_consequence(const Error& error) {
 Error failure_of(const LaunchResult& result) {
   if (result.first_death) {
     const Death& death = *result.first_death;
-    return Error(
-        ErrorKind::peer_died, death.place.empty() ? "before the first step" : death.place,
-        fmt::format("rank {} died; noticed after {:.2f} s", death.rank, death.noticed_seconds),
-        death.rank);
+    return Error(ErrorKind::peer_died, death.place.empty() ? "before the first step" : death.place,
+                 fmt::format("rank {} died; noticed {:.2f} s after its last sign of life",
+                             death.rank, death.silent_seconds),
+                 death.rank);
   }
   std::optional<Error> consequence;
   for (const RankEnd& rank : result.ranks) {
@@ -104,17 +91,17 @@ Error failure_of(const LaunchResult& result) {
 
 LaunchResult launch_run(const RunRequest& request) {
   check(request.config);
+  check_world_size(request.config);
+  check_memory(request.config, true);
   if (request.hooks || request.storage || request.delay) {
     throw Error(ErrorKind::bad_input, "MPI run", "hooks, storage and delay are for thread ranks");
   }
-  if (!request.trace.directory.empty()) {
-    std::filesystem::create_directories(request.trace.directory);
-  }
-  const RequestFile file(request);
+  if (!request.trace.directory.empty()) make_folder(request.trace.directory);
+  const RunFolder folder;
   LaunchRequest launch_request;
   launch_request.ranks = parse_layout(request.config.run.layout).world();
   launch_request.command = {request.program.empty() ? own_executable() : request.program, "rank",
-                            file.path()};
+                            write_request(request, folder)};
   launch_request.deadline = request.launch_deadline;
   launch_request.trace_directory = request.trace.directory;
   launch_request.on_output = [&request](int rank, const std::string& line) {
@@ -125,8 +112,12 @@ LaunchResult launch_run(const RunRequest& request) {
       }
     }
     const std::string from = rank < 0 ? "mpirun" : std::to_string(rank);
-    fmt::print(rank < 0 ? stderr : stdout, "[{}] {}\n", from, line);
-    std::fflush(stdout);
+    const std::string text = fmt::format("[{}] {}\n", from, line);
+    if (rank < 0) {
+      std::fputs(text.c_str(), stderr);
+    } else {
+      say(text);
+    }
   };
   return launch(launch_request);
 }

@@ -179,6 +179,18 @@ TEST(World, AFailureOnOneRankEndsAllOfThemAndIsTheErrorThatIsThrown) {
   }
 }
 
+TEST(World, ADeadlineThatIsShorterThanAStepIsNamed) {
+  const TempFolder folder;
+  RunRequest request = traced(small_case("dp2", 2), folder.file("trace"));
+  request.config.run.deadline = 0.05;
+  request.config.run.fault = "1:0:forward:delay=0.5";
+  const Error error = error_of([&] { run_on_threads(request); });
+  EXPECT_EQ(error.kind(), ErrorKind::timeout) << error.what();
+  EXPECT_NE(error.detail().find("run.deadline is 0.05 s, which a slow step may take"),
+            std::string::npos)
+      << error.what();
+}
+
 TEST(World, RefusesWhatCannotRun) {
   Config config = small_case("dp2", 1);
   const auto run_with = [&](const char* assignment) {

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "harness/accept.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/environment.h"
+#include "harness/cli/integer_range.h"
 #include "harness/cli/stop_signal.h"
 
 namespace shardproof {
@@ -24,6 +26,17 @@ void add_flags(CLI::App& verb, ProveFlags& flags) {
                   "Folder of the report; must not exist (default: shardproof-report-<n>)");
   verb.add_flag("--json", flags.json, "Print report.json instead of the screen");
   verb.add_flag("--bisect", flags.bisect, "Exit 125 instead of 3, for git bisect run");
+}
+
+// It starts its own ranks: as a rank of somebody else's it would run as often as there are ranks.
+void check_started_alone(const std::string& verb) {
+  const auto started = started_as(read_environment());
+  if (!started) return;
+  throw Error(ErrorKind::bad_input, verb,
+              fmt::format("was started {} times by mpirun or srun (this is rank {}); expected to "
+                          "be started once: it starts its own ranks, as processes with {}",
+                          started->world, started->rank,
+                          verb == "accept" ? "--backend mpi" : "run.backend=mpi"));
 }
 
 int run_proof(const std::vector<Corpus>& corpora, const std::string& title,
@@ -51,13 +64,18 @@ int with_bisect(bool bisect, const Body& body) {
   return bisect_exit_code(code);
 }
 
-// A run line, or the first line of @FILE.
+// A run line, or the first line of @FILE. A line is never empty: "$forgotten" is no run.
 std::string read_run(const std::string& argument) {
+  if (argument.find_first_not_of(" \t\r\n") == std::string::npos) {
+    throw Error(ErrorKind::bad_input, "replay",
+                "found an empty run line; expected one such as "
+                "'run.layout=dp4.zero1'");
+  }
   if (!argument.starts_with('@')) return argument;
   const std::string path = argument.substr(1);
   std::ifstream file(path);
   std::string line;
-  if (!std::getline(file, line)) {
+  if (!std::getline(file, line) || line.find_first_not_of(" \t\r") == std::string::npos) {
     throw Error(ErrorKind::bad_input, path, "cannot be read, or is empty; expected a run line");
   }
   return line;
@@ -73,7 +91,7 @@ void add_accept(CLI::App& app, int& status) {
   verb->add_option("--text", arguments->text,
                    "Text file of the second corpus (default: a licence)");
   verb->add_option("--ranks", arguments->ranks, "Ranks of the main leg (default: 4)")
-      ->check(CLI::PositiveNumber);
+      ->check(integer_range(1));
   verb->add_option("--backend", arguments->backend, "threads (of this process) or mpi (processes)")
       ->check(CLI::IsMember({"threads", "mpi"}));
   verb->add_option("--layout", arguments->layout, "dp4.zero1, or dp=4,zero=1");
@@ -88,9 +106,10 @@ void add_accept(CLI::App& app, int& status) {
       "  git bisect run build/release/bin/shardproof accept --bisect\n"
       "Exit codes: 0 every verdict passes, 1 one fails, 2 bad usage or input, 3 something is "
       "lacking "
-      "or\nundecided, 130 on Ctrl-C.");
+      "or\nundecided, 130 stopped by Ctrl-C, SIGTERM or a closed terminal.");
   verb->callback([arguments, &status] {
     status = with_bisect(arguments->bisect, [&] {
+      check_started_alone("accept");
       return run_proof(accept_corpora(*arguments), "Shardproof acceptance run", *arguments);
     });
   });
@@ -115,6 +134,7 @@ void add_replay(CLI::App& app, int& status) {
       "  shardproof replay @shardproof-report-1/legs/synthetic/main/run.txt");
   verb->callback([arguments, &status] {
     status = with_bisect(arguments->bisect, [&] {
+      check_started_alone("replay");
       const Config config = parse_run_line(read_run(arguments->run));
       return run_proof({replay_corpus(config, arguments->loss)}, "Shardproof replay", *arguments);
     });

@@ -6,6 +6,7 @@
 #include "harness/bench/step.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/environment.h"
+#include "harness/cli/integer_range.h"
 
 namespace shardproof {
 
@@ -20,7 +21,7 @@ void add_comm(CLI::App& bench, int& status) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = bench.add_subcommand("comm", "All-reduce: threads, our MPI ranks, plain MPI");
   verb->add_option("--ranks", options->bench.ranks, "Number of ranks")
-      ->check(CLI::Range(1, 64))
+      ->check(integer_range(1, 64))
       ->capture_default_str();
   verb->add_flag("--quick", options->bench.quick, "A tenth of the repeats");
   verb->add_flag("--json", options->json, "Print JSON");
@@ -50,10 +51,10 @@ void add_step(CLI::App& bench, int& status) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = bench.add_subcommand("step", "A training step on MPI ranks against PyTorch DDP");
   verb->add_option("--ranks", options->bench.ranks, "Number of ranks")
-      ->check(CLI::Range(1, 8))
+      ->check(integer_range(1, 8))
       ->capture_default_str();
   verb->add_option("--rounds", options->bench.rounds, "Turns of ours and theirs; medians count")
-      ->check(CLI::Range(1, 100))
+      ->check(integer_range(1, 100))
       ->capture_default_str();
   verb->add_option("--python", options->bench.python, "A Python with torch (ci/install --peers)");
   verb->add_flag("--quick", options->bench.quick, "The tiny model only, one round");

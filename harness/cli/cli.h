@@ -1,7 +1,8 @@
 // cli: the verbs of the command. Each add_ function adds one subcommand (with examples in its
 // footer) whose callback sets `status`; an Error thrown by a callback is printed once by main and
 // becomes its exit code. Exit codes: 0 all verdicts pass, 1 a verdict failed, 2 bad usage or input,
-// 3 the environment lacks something or nothing could be decided, 130 on Ctrl-C.
+// 3 the environment lacks something or nothing could be decided, 130 stopped by Ctrl-C, SIGTERM or
+// a closed terminal (SIGHUP).
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,6 +10,9 @@
 namespace shardproof {
 
 void add_verbs(CLI::App& app, int& status);  // all of them, in the order of --help
+// The leading words must be verbs, so that `foo --help` is no success: Error bad_input, with the
+// verbs that are near.
+void check_verbs(const CLI::App& app, const std::vector<std::string>& words);
 void add_accept(CLI::App& app, int& status);
 void add_train(CLI::App& app, int& status);
 void add_resume(CLI::App& app, int& status);

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "data/loader.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/integer_range.h"
 #include "harness/cli/show_collectives.h"
 #include "harness/cli/show_schedule.h"
 #include "mesh/layout.h"
@@ -198,7 +199,8 @@ void add_show(CLI::App& app, int& status) {
                             "What each rank holds before and after each operation", *options,
                             "  shardproof show collectives\n"
                             "  shardproof show collectives --ranks 3 --json");
-  verb->add_option("--ranks", options->ranks, "Thread ranks (default 4)")->check(CLI::Range(1, 16));
+  verb->add_option("--ranks", options->ranks, "Thread ranks (default 4)")
+      ->check(integer_range(1, 16));
   verb->callback([options, &status] {
     show_collectives(*options);
     status = 0;
@@ -240,7 +242,7 @@ void add_show(CLI::App& app, int& status) {
       ->type_name("KEY=VALUE");
   verb->add_option("--layout", options->layout, "Instead of the config's run.layout");
   verb->add_option("--steps", options->steps, "Steps to show (default 3)")
-      ->check(CLI::Range(1, 1000000));
+      ->check(integer_range(1, 1000000));
   verb->callback([options, &status] {
     show_data(*options);
     status = 0;

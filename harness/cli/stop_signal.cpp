@@ -20,11 +20,16 @@ StopSignal::StopSignal() {
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
   sigaction(SIGINT, &action, &interrupt_);
   sigaction(SIGTERM, &action, &terminate_);
+  sigaction(SIGHUP, nullptr, &hangup_);
+  if (hangup_.sa_handler == SIG_IGN) return;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGHUP, &action, nullptr);
 }
 
 StopSignal::~StopSignal() {
   sigaction(SIGINT, &interrupt_, nullptr);
   sigaction(SIGTERM, &terminate_, nullptr);
+  sigaction(SIGHUP, &hangup_, nullptr);
 }
 
 const std::atomic<bool>& StopSignal::flag() const {

@@ -1,5 +1,7 @@
-// stop_signal: Ctrl-C as a wish: while this object lives, the first SIGINT or SIGTERM sets a flag
-// (training ends after the current step) and the second one ends the process. One at a time.
+// stop_signal: Ctrl-C as a wish: while this object lives, the first SIGINT, SIGTERM or SIGHUP (a
+// closed terminal) sets a flag: training ends after the current step. A second SIGINT or SIGTERM
+// ends the process; a terminal that closes sends SIGHUP more than once. SIGHUP stays ignored where
+// it was (nohup). One at a time.
 #pragma once
 
 #include <signal.h>
@@ -19,6 +21,7 @@ class StopSignal {
  private:
   struct sigaction interrupt_;
   struct sigaction terminate_;
+  struct sigaction hangup_;
 };
 
 }  // namespace shardproof

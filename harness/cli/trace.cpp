@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "harness/accept_report.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/integer_range.h"
 #include "invariants/run_facts.h"
 #include "invariants/trace_checks.h"
 
@@ -102,13 +103,17 @@ int judged(int (*judge)(const Arguments&), const Arguments& arguments) try {
 void add_trace(CLI::App& app, int& status) {
   CLI::App* verb = app.add_subcommand("trace", "Judge traces: of ours or of any program");
   verb->require_subcommand(1);
+  verb->footer(
+      "Examples:\n"
+      "  shardproof trace check shardproof-report-1/legs/text/main/trace\n"
+      "  shardproof trace diff legs/synthetic/dp1/trace legs/synthetic/main/trace");
   auto arguments = std::make_shared<Arguments>();
   CLI::App* check = verb->add_subcommand("check",
                                          "Check one trace: live, cover, replicas, data, "
                                          "optimizer");
   check->add_option("DIR", arguments->first, "Folder of rank_00000.jsonl")->required();
   check->add_option("--steps", arguments->steps, "Steps that were asked for")
-      ->check(CLI::PositiveNumber);
+      ->check(integer_range(1));
   check->add_flag("--json", arguments->json, "Print the verdicts as JSON");
   check->footer(
       "Examples:\n"

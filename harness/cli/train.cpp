@@ -1,7 +1,10 @@
 // train: the verbs `train`, `resume` and the hidden `rank` (a rank that the launcher started).
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -11,8 +14,11 @@
 #include "checkpoint/load.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/environment.h"
+#include "harness/cli/integer_range.h"
 #include "harness/cli/stop_signal.h"
+#include "harness/output_path.h"
 #include "harness/progress.h"
+#include "harness/say.h"
 #include "harness/world.h"
 #include "mesh/layout.h"
 #include "train/manifest_facts.h"
@@ -40,7 +46,7 @@ void add_common(CLI::App& verb, TrainOptions& options) {
   verb.add_option("--set", options.set, "Set any key of the config: training.steps=10")
       ->type_name("KEY=VALUE");
   verb.add_option("--steps", options.steps, "Optimizer steps in all (training.steps)")
-      ->check(CLI::PositiveNumber);
+      ->check(integer_range(1));
   verb.add_option("--backend", options.backend, "threads (of this process) or mpi (processes)");
   verb.add_option("--trace", options.trace, "Write the public trace of the run into this folder");
   verb.add_option("--trace-tensors", options.trace_tensors,
@@ -93,19 +99,52 @@ TraceOptions trace_options(const TrainOptions& options, const Environment& envir
   return trace;
 }
 
+std::string trace_file(const std::string& directory, int rank) {
+  return fmt::format("{}/rank_{:05}.jsonl", directory, rank);
+}
+
 void refuse_used_folder(const std::string& directory, int rank) {
-  const std::string file = fmt::format("{}/rank_{:05}.jsonl", directory, rank);
-  if (directory.empty() || !std::filesystem::exists(file)) return;
+  const std::string file = trace_file(directory, rank);
+  std::error_code ignored;
+  if (directory.empty() || !std::filesystem::exists(file, ignored)) return;
   throw Error(ErrorKind::conflict, file, "holds a trace already; expected a fresh folder");
 }
 
-void save_config(const RunRequest& request) {
-  if (request.trace.directory.empty()) return;
-  std::filesystem::create_directories(request.trace.directory);
-  const std::string path = request.trace.directory + "/config.toml";
-  std::ofstream file(path);
-  file << to_toml(request.config) << std::flush;
-  if (!file) throw Error(ErrorKind::io, "write " + path, "the resolved config");
+// The resolved config in the trace folder, which it takes for this run: of two runs at once the
+// second is refused. Gone again when the run ends before it has traced anything.
+class SavedConfig {
+ public:
+  explicit SavedConfig(const RunRequest& request) : directory_(request.trace.directory) {
+    if (directory_.empty()) return;
+    make_folder(directory_);
+    const int fd = ::open(path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST) {
+      throw Error(ErrorKind::conflict, path(), "exists already; expected a fresh folder");
+    }
+    if (fd < 0) throw Error(ErrorKind::io, "create " + path(), std::strerror(errno));
+    ::close(fd);
+    std::ofstream file(path());
+    file << to_toml(request.config) << std::flush;
+    if (!file) throw Error(ErrorKind::io, "write " + path(), "the resolved config");
+  }
+  ~SavedConfig() {
+    std::error_code ignored;
+    if (directory_.empty() || std::filesystem::exists(trace_file(directory_, 0), ignored)) return;
+    std::filesystem::remove(path(), ignored);
+  }
+  SavedConfig(const SavedConfig&) = delete;
+  SavedConfig& operator=(const SavedConfig&) = delete;
+
+ private:
+  std::string path() const { return directory_ + "/config.toml"; }
+  std::string directory_;
+};
+
+// Everything that was named for results, before anything is trained.
+void prepare_outputs(const RunRequest& request) {
+  if (!request.metrics_file.empty()) check_new_file(request.metrics_file);
+  const std::string& checkpoints = request.config.checkpoint.directory;
+  if (!checkpoints.empty()) make_folder(checkpoints);
 }
 
 // Runs the request; the exit code: 0, or 130 when it was asked to stop.
@@ -119,13 +158,15 @@ int run_request(RunRequest request, const Environment& environment, bool print_c
   }
   const bool first = !started || started->rank == 0;
   refuse_used_folder(request.trace.directory, started ? started->rank : 0);
+  std::optional<SavedConfig> saved;
   std::unique_ptr<Progress> progress;
   if (first) {
-    fmt::print("{}\n", to_toml(request.config));
-    std::fflush(stdout);
-    save_config(request);
-    progress = std::make_unique<Progress>(stdout, ::isatty(STDOUT_FILENO) != 0,
-                                          request.config.training.steps);
+    prepare_outputs(request);
+    saved.emplace(request);
+    say(to_toml(request.config) + "\n");
+    // Under mpirun stdout is a terminal of its making, whatever that of the user is.
+    const bool terminal = !started && ::isatty(STDOUT_FILENO) != 0;
+    progress = std::make_unique<Progress>(stdout, terminal, request.config.training.steps);
     request.on_step = [&](const StepResult& result, const StepMetrics& metrics) {
       progress->step(result, metrics);
     };
@@ -212,7 +253,8 @@ void add_train(CLI::App& app, int& status) {
       "  shardproof train --trace out --trace-tensors all && shardproof trace check out\n"
       "  shardproof train --backend mpi --checkpoint ckpt --set checkpoint.every=10\n"
       "  mpirun -n 4 shardproof train --layout dp4.zero1\n"
-      "Ctrl-C ends after the current step with exit code 130.");
+      "Ctrl-C, SIGTERM or a closed terminal end the run after the current step with exit code "
+      "130.");
   verb->callback([options, &status] { status = train(*options); });
 }
 

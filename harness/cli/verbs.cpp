@@ -1,7 +1,40 @@
 // verbs: the list of verbs, in the order of --help.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/edit_distance.h"
+#include "base/error.h"
 #include "harness/cli/cli.h"
 
 namespace shardproof {
+namespace {
+
+// The verbs that --help shows.
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands({})) {
+    if (!verb->get_group().empty()) names.push_back(verb->get_name());
+  }
+  return names;
+}
+
+const CLI::App* find_verb(const CLI::App& app, const std::string& word) {
+  for (const CLI::App* verb : app.get_subcommands({})) {
+    if (verb->get_name() == word) return verb;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> near(const std::vector<std::string>& names, const std::string& word) {
+  std::vector<std::string> found;
+  for (const std::string& name : names) {
+    const bool begins = word.size() > 1 && name.starts_with(word);
+    if (begins || edit_distance(name, word) <= 2) found.push_back(name);
+  }
+  return found;
+}
+
+}  // namespace
 
 void add_verbs(CLI::App& app, int& status) {
   add_accept(app, status);
@@ -14,6 +47,36 @@ void add_verbs(CLI::App& app, int& status) {
   add_bench(app, status);
   add_doctor(app, status);
   add_rank(app, status);
+  app.footer(
+      "Examples:\n"
+      "  shardproof accept                          prove the layout, resume and kill laws here\n"
+      "  shardproof train --layout dp2.zero1        train the default model\n"
+      "  shardproof show layout dp2.tp2             what a layout means\n"
+      "  shardproof doctor                          what this machine can promise\n"
+      "  shardproof VERB --help                     options and examples of a verb\n"
+      "Exit codes: 0 all is well, 1 a verdict fails, 2 bad usage or input, 3 the environment "
+      "lacks\n"
+      "something or nothing could be decided, 130 stopped by Ctrl-C, SIGTERM or a closed "
+      "terminal.");
+}
+
+void check_verbs(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* at = &app;
+  std::string path = app.get_name();
+  for (const std::string& word : words) {
+    const std::vector<std::string> names = names_of(*at);
+    if (names.empty() || word.starts_with('-')) return;
+    const CLI::App* verb = find_verb(*at, word);
+    if (verb == nullptr) {
+      const std::vector<std::string> close = near(names, word);
+      throw Error(ErrorKind::bad_input, path + " " + word,
+                  close.empty()
+                      ? fmt::format("no such verb; expected one of {}", fmt::join(names, ", "))
+                      : fmt::format("no such verb; did you mean {}?", fmt::join(close, " or ")));
+    }
+    at = verb;
+    path += " " + word;
+  }
 }
 
 }  // namespace shardproof

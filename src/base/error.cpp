@@ -23,7 +23,7 @@ constexpr KindRow kind_rows[] = {
     {ErrorKind::peer_died, "peer_died", 1},
     {ErrorKind::revoked, "revoked", 1},
     {ErrorKind::mismatch, "mismatch", 1},
-    {ErrorKind::io, "io", 1},
+    {ErrorKind::io, "io", 3},
     {ErrorKind::corrupt, "corrupt", 1},
     {ErrorKind::refused, "refused", 2},
     {ErrorKind::conflict, "conflict", 2},

@@ -16,7 +16,7 @@ enum class ErrorKind {
   peer_died,    // another rank is gone; `rank` is the dead one                            exit 1
   revoked,      // the communicator was revoked or poisoned by an earlier failure          exit 1
   mismatch,     // ranks disagree on what they must agree on                               exit 1
-  io,           // a file operation failed; `place` is the file and the operation          exit 1
+  io,           // a file operation failed; `place` is the file and the operation          exit 3
   corrupt,      // stored data is damaged: digest, range, header                           exit 1
   refused,      // a well-formed input that must not be used here (other data, other dp)   exit 2
   conflict,     // an immutable id exists with other contents; an --out folder exists      exit 2

@@ -13,7 +13,7 @@ namespace {
 const std::map<ErrorKind, int> documented_exit_codes = {
     {ErrorKind::bad_input, 2}, {ErrorKind::environment, 3}, {ErrorKind::timeout, 1},
     {ErrorKind::peer_died, 1}, {ErrorKind::revoked, 1},     {ErrorKind::mismatch, 1},
-    {ErrorKind::io, 1},        {ErrorKind::corrupt, 1},     {ErrorKind::refused, 2},
+    {ErrorKind::io, 3},        {ErrorKind::corrupt, 1},     {ErrorKind::refused, 2},
     {ErrorKind::conflict, 2},  {ErrorKind::numeric, 1},
 };
 

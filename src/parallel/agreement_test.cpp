@@ -45,7 +45,7 @@ TEST(Agreement, NamesTheRankThatDiffersAndBothValuesOnEveryRank) {
     EXPECT_EQ(error->kind(), ErrorKind::mismatch);
     EXPECT_EQ(error->world_rank(), 2);
     EXPECT_EQ(error->place(), "agreement on tokenizer");
-    EXPECT_EQ(error->detail(), "rank 2 has bytes, the others have words");
+    EXPECT_EQ(error->detail(), "rank 2 has bytes; ranks 0, 1, 3 have words");
   }
 }
 
@@ -65,6 +65,22 @@ TEST(Agreement, OnATieTheLowestRankIsBelieved) {
   EXPECT_EQ(errors[0]->world_rank(), 1);
 }
 
+TEST(Agreement, NamesTheRanksOfEverySide) {
+  const auto errors = verdicts(7, [](int rank) {
+    const std::string steps = rank == 5 ? "40" : rank == 1 || rank == 2 ? "" : "30";
+    return std::vector<Fact>{{"training.steps", steps}};
+  });
+  for (const auto& error : errors) {
+    ASSERT_TRUE(error.has_value());
+    EXPECT_EQ(error->place(), "agreement on training.steps");
+    EXPECT_EQ(error->detail(), "rank 5 has 40; ranks 1, 2 have \"\"; ranks 0, 3, 4, 6 have 30");
+  }
+  const auto halves = verdicts(6, [](int rank) {
+    return std::vector<Fact>{{"checkpoint.every", rank < 3 ? "2" : "3"}};
+  });
+  EXPECT_EQ(halves[0]->detail(), "ranks 3-5 have 3; ranks 0-2 have 2");
+}
+
 TEST(Agreement, AFactThatIsMissingDiffers) {
   const auto errors = verdicts(3, [](int rank) {
     return rank == 1 ? std::vector<Fact>{{"a", "1"}, {"extra", "x"}}
@@ -72,7 +88,7 @@ TEST(Agreement, AFactThatIsMissingDiffers) {
   });
   ASSERT_TRUE(errors[0].has_value());
   EXPECT_EQ(errors[0]->world_rank(), 1);
-  EXPECT_EQ(errors[0]->detail(), "rank 1 has x, the others have (absent)");
+  EXPECT_EQ(errors[0]->detail(), "rank 1 has x; ranks 0, 2 have (absent)");
 }
 
 }  // namespace

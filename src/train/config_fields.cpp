@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/edit_distance.h"
 #include "base/error.h"
 
 namespace shardproof {
@@ -37,6 +38,14 @@ std::string in_range(const Range& range) {
   return text;
 }
 
+// What an int holds is a bound as well.
+Range of_int(Range range) {
+  constexpr std::numeric_limits<int> limits;
+  range.lo = std::max<double>(range.lo, limits.min());
+  range.hi = std::min<double>(range.hi, limits.max());
+  return range;
+}
+
 bool contains(const Range& range, double value) {
   if (!std::isfinite(value)) return false;
   return (range.open_lo ? value > range.lo : value >= range.lo) &&
@@ -44,22 +53,11 @@ bool contains(const Range& range, double value) {
 }
 
 [[noreturn]] void wrong(const Field& field, const Json& found, const std::string& place) {
-  refuse_value(field, found.is_object() ? "a section" : spell(found), place);
-}
-
-// Edit distance (Levenshtein 1966), for the nearest known key.
-int distance(std::string_view a, std::string_view b) {
-  std::vector<int> row(b.size() + 1);
-  for (std::size_t j = 0; j < row.size(); ++j) row[j] = static_cast<int>(j);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    int diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const int replaced = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
+  if (found.is_object()) refuse_value(field, "a section", place);
+  if (found.is_number_float() && !std::isfinite(found.get<double>())) {  // JSON would say null
+    refuse_value(field, fmt::format("{}", found.get<double>()), place);
   }
-  return row.back();
+  refuse_value(field, spell(found), place);
 }
 
 }  // namespace
@@ -144,7 +142,12 @@ std::vector<Field> fields(Config& c) {
       {"run", "layout", &run_.layout, {}, run, "who owns which piece, such as dp4.zero1"},
       {"run", "backend", &run_.backend, one_of({"threads", "mpi"}), run, "what ranks are"},
       {"run", "fault", &run_.fault, {}, run, "rank:step:phase:kill|stop|delay=S"},
-      {"run", "deadline", &run_.deadline, above(0), run, "seconds for any wait of a rank"},
+      {"run",
+       "deadline",
+       &run_.deadline,
+       {0, 86400, true, false, {}},
+       run,
+       "seconds for any wait of a rank"},
   };
 }
 
@@ -155,7 +158,7 @@ std::string Field::name() const {
 std::string Field::expected() const {
   struct Describe {
     const Range& range;
-    std::string operator()(const int*) const { return "an integer" + in_range(range); }
+    std::string operator()(const int*) const { return "an integer" + in_range(of_int(range)); }
     std::string operator()(const double*) const { return "a number" + in_range(range); }
     std::string operator()(const bool*) const { return "true or false"; }
     std::string operator()(const std::string*) const {
@@ -258,7 +261,7 @@ void assign(const Field& field, const Json& value, const std::string& place) {
 void unknown_section(const std::vector<Field>& all, std::string_view section,
                      const std::string& place) {
   const auto nearest = std::min_element(all.begin(), all.end(), [&](const auto& a, const auto& b) {
-    return distance(section, a.section) < distance(section, b.section);
+    return edit_distance(section, a.section) < edit_distance(section, b.section);
   });
   throw Error(ErrorKind::bad_input, place,
               fmt::format("unknown section [{}]; the nearest known one is [{}]", section,
@@ -269,7 +272,7 @@ void unknown_key(const std::vector<Field>& all, std::string_view section, std::s
                  const std::string& place) {
   // A right key under the wrong section is nearer than any misspelt one.
   const auto far = [&](const Field& field) {
-    return 2 * distance(key, field.key) + (field.section == section ? 0 : 1);
+    return 2 * edit_distance(key, field.key) + (field.section == section ? 0 : 1);
   };
   const auto nearest = std::min_element(
       all.begin(), all.end(), [&](const auto& a, const auto& b) { return far(a) < far(b); });

@@ -1,6 +1,12 @@
 // metrics: scopes add wall time; one line a step.
 #include "train/metrics.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "base/check.h"
@@ -15,6 +21,24 @@ double seconds(Duration duration) {
 
 double ratio(double over, double under) {
   return under > 0 ? over / under : 0;
+}
+
+// Two runs at once never share a file.
+void create(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd >= 0) {
+    ::close(fd);
+    return;
+  }
+  const int error = errno;
+  struct stat status {};
+  const bool special =
+      ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+  if (error == EEXIST && special) return;
+  if (error == EEXIST) {
+    throw Error(ErrorKind::conflict, path, "exists already; metrics are never added to a file");
+  }
+  throw Error(ErrorKind::io, "open " + path, std::strerror(error));
 }
 
 }  // namespace
@@ -88,9 +112,9 @@ struct Metrics::Impl {
 Metrics::Metrics(const std::string& path, Clock& clock) : impl_(std::make_unique<Impl>(clock)) {
   if (path.empty()) return;
   impl_->path = path;
+  create(path);
   impl_->file.open(path, std::ios::app);
-  if (!impl_->file)
-    throw Error(ErrorKind::io, "open " + path, "the metrics file cannot be written");
+  if (!impl_->file) throw Error(ErrorKind::io, "open " + path, std::strerror(errno));
 }
 
 Metrics::~Metrics() = default;
@@ -123,9 +147,9 @@ void Metrics::end_step() {
   impl.last = impl.current;
   impl.current = {};
   if (impl.path.empty()) return;
+  errno = 0;
   impl.file << impl.last.to_json().dump() << '\n' << std::flush;
-  if (!impl.file)
-    throw Error(ErrorKind::io, "write " + impl.path, "the metrics line was not written");
+  if (!impl.file) throw Error(ErrorKind::io, "write " + impl.path, std::strerror(errno));
 }
 
 const StepMetrics& Metrics::last() const {

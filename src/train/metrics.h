@@ -42,7 +42,8 @@ struct StepMetrics {
 
 class Metrics {
  public:
-  // An empty path writes nothing; times are kept all the same. Error io when it cannot be written.
+  // An empty path writes nothing; times are kept all the same. A file that exists is never written
+  // into: Error conflict (a pipe or a device is no file). Error io when it cannot be written.
   explicit Metrics(const std::string& path, Clock& clock = Clock::real());
   ~Metrics();
 

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/temp_folder.h"
 
 namespace shardproof {
 namespace {
@@ -98,6 +99,32 @@ TEST(Metrics, AFileThatCannotBeWrittenIsAnError) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::io);
     EXPECT_EQ(error.place(), "open /no-such-folder/metrics.jsonl");
+  }
+}
+
+TEST(Metrics, AFileThatExistsIsNotWrittenInto) {
+  const TempFolder folder;
+  folder.write("metrics.jsonl", "mine\n");
+  try {
+    Metrics metrics(folder.file("metrics.jsonl"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::conflict);
+    EXPECT_EQ(error.place(), folder.file("metrics.jsonl"));
+  }
+  EXPECT_EQ(folder.read("metrics.jsonl"), "mine\n");
+}
+
+TEST(Metrics, AFullDeviceIsAnErrorWithTheSystemsWords) {
+  Metrics metrics("/dev/full");
+  metrics.begin_step(0);
+  try {
+    metrics.end_step();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::io);
+    EXPECT_EQ(error.place(), "write /dev/full");
+    EXPECT_EQ(error.detail(), "No space left on device");
   }
 }
 

@@ -1,0 +1,56 @@
+// prepare: in the order in which a mistake costs least.
+#include "harness/prepare.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "harness/output_path.h"
+#include "mesh/layout.h"
+#include "train/program.h"
+#include "train/sections.h"
+
+namespace shardproof {
+// Before anything is laid out: parameters and a gradient arena for every copy of the model on this
+// machine (4 + 4 bytes an element), masters and moments once (12). Less than what a run takes, so
+// no run that fits is refused; one that cannot fit would take the machine down with it.
+void check_memory(const Config& config, bool all_ranks) {
+  const Layout layout = parse_layout(config.run.layout);
+  const int copies = all_ranks ? layout.dp * layout.cp : 1;
+  const double parameters = parameter_count(shape_of(config));
+  const double needed = (8.0 * copies + 12) * parameters;
+  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  if (needed <= there) return;
+  throw Error(
+      ErrorKind::environment, "model",
+      fmt::format("{:.3g} parameters on {} need more than {:.1f} GiB; this machine has {:.1f} GiB",
+                  parameters, layout.print(), needed / (1 << 30), there / (1 << 30)));
+}
+
+void check_world_size(const Config& config) {
+  const Layout layout = parse_layout(config.run.layout);
+  if (layout.world() <= most_ranks) return;
+  throw Error(ErrorKind::bad_input, "run.layout",
+              fmt::format("{} needs {} ranks; expected at most {} on one machine", layout.print(),
+                          layout.world(), most_ranks));
+}
+
+Duration wait_limit(const Config& config) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(config.run.deadline));
+}
+
+std::shared_ptr<const Dataset> prepare(const RunRequest& request) {
+  check(request.config);
+  check_memory(request.config, request.config.run.backend == "threads");
+  const bool faulty = request.trace.fault || !request.config.run.fault.empty();
+  if (faulty && request.trace.directory.empty()) {
+    throw Error(ErrorKind::bad_input, "fault", "fires from the trace; expected a trace folder");
+  }
+  use_numerics(request.config.numerics.portable);
+  if (!request.trace.directory.empty()) make_folder(request.trace.directory);
+  return open_dataset(dataset_of(request.config), request.config.model.sequence,
+                      request.config.model.vocabulary,
+                      static_cast<std::uint64_t>(request.config.training.seed));
+}
+
+}  // namespace shardproof
