@@ -27,7 +27,10 @@ struct Change {
   void operator()(double* value) const { *value += 1; }
   void operator()(bool* value) const { *value = !*value; }
   void operator()(std::string* value) const { *value = "0:0:forward:kill"; }
-  void operator()(std::vector<std::string>* value) const { value->push_back("x"); }
+  template <typename Item>
+  void operator()(std::vector<Item>* value) const {
+    value->emplace_back();
+  }
 };
 
 TEST(RankFacts, EveryKeyOfTheConfigIsOneButThoseThatMayDiffer) {
