@@ -1,6 +1,5 @@
 // ctest: fault timeout=180 processors=2 lock=mpi
-// A closed terminal, nohup, and a launcher that is killed, as a user meets them. What a run's
-// processes share lies in a temporary folder of the test's own.
+// A closed terminal, nohup, and a launcher that is killed, as a user meets them.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -21,54 +20,53 @@ using std::chrono::seconds;
 class SignalCommand : public testing::Test {
  protected:
   SignalCommand() {
-    folder_.write("case.toml", to_toml(small_case("dp2.zero1", 100000)));
-    fs::create_directory(temporary_);
+    Config config = small_case("dp2.zero1", 100000);
+    config.checkpoint.directory = folder_.file("store");  // by which a request is known as ours
+    folder_.write("case.toml", to_toml(config));
   }
 
   // Starts a run that would go on for minutes, sends the signal after its first step, and ends as
-  // the run does. `start` stands before the command.
+  // the run does. `start` stands before the command. The file `request` keeps the path of the
+  // request that its ranks read.
   ChildResult signalled(const std::string& signal, const std::string& options,
                         const std::string& start = "") const {
-    const std::string out = folder_.file("out");
-    const std::string script = "cd " + folder_.path() + "; " + start + " " SHARDPROOF_COMMAND +
-                               " train case.toml " + options + " > " + out +
-                               " 2>&1 & p=$!; until grep -q '^step  ' " + out +
-                               "; do sleep 0.02; done; kill -" + signal + " $p; wait $p; exit $?";
-    return run_child({"sh", "-c", script}, seconds(60), {{"TMPDIR", temporary_}});
+    const std::string script =
+        "cd " + folder_.path() + "; " + start + " " SHARDPROOF_COMMAND " train case.toml " +
+        options + " > out 2>&1 & p=$!; cd " + folder_.path() +
+        "; until grep -qs '^step  ' out; do sleep 0.02; done; grep -ls " + folder_.path() +
+        " /dev/shm/shardproof-run-*/request.json > request; kill -" + signal +
+        " $p; wait $p; exit $?";
+    return run_child({"sh", "-c", script}, seconds(60));
   }
-  std::size_t left_folders() const {
-    std::size_t count = 0;
-    for (const auto& entry : fs::directory_iterator(temporary_)) {
-      count += entry.path().filename().string().starts_with("shardproof-run-");
-    }
-    return count;
+  std::string request() const {
+    const std::string text = folder_.read("request");
+    return text.substr(0, text.find('\n'));
   }
-  // Processes that were started with this folder's case.
   std::size_t processes() const {
     std::size_t count = 0;
     for (const auto& entry : fs::directory_iterator("/proc")) {
       std::ifstream file(entry.path() / "cmdline");
       const std::string line{std::istreambuf_iterator<char>(file), {}};
-      count += line.find(temporary_) != std::string::npos;
+      count += line.find(request()) != std::string::npos;
     }
     return count;
   }
   void expect_all_gone() const {
+    ASSERT_NE(request(), "");
     const Deadline deadline = Deadline::after(seconds(10));
     while (processes() > 0 && !deadline.expired()) poll(nullptr, 0, 10);
     EXPECT_EQ(processes(), 0u);
   }
   ChildResult shardproof(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), SHARDPROOF_COMMAND);
-    return run_child(arguments, seconds(60), {{"TMPDIR", temporary_}});
+    return run_child(arguments, seconds(60));
   }
 
   const TempFolder folder_;
-  const std::string temporary_ = folder_.file("tmp");
 };
 
 TEST_F(SignalCommand, AClosedTerminalEndsThreadRanksAfterTheStepWithAWholeCheckpoint) {
-  const auto result = signalled("HUP", "--checkpoint store");
+  const auto result = signalled("HUP", "");
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.exit_code, 130) << folder_.read("out");
   EXPECT_EQ(shardproof({"checkpoint", "verify", folder_.file("store")}).exit_code, 0);
@@ -78,8 +76,8 @@ TEST_F(SignalCommand, AClosedTerminalEndsMpiRanks) {
   const auto result = signalled("HUP", "--backend mpi");
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.exit_code, 130) << folder_.read("out");
-  EXPECT_EQ(left_folders(), 0u);
   expect_all_gone();
+  EXPECT_FALSE(fs::exists(request()));
 }
 
 TEST_F(SignalCommand, UnderNohupAClosedTerminalEndsNothing) {
@@ -95,11 +93,11 @@ TEST_F(SignalCommand, AKilledLauncherLeavesNoRankAndWhatItLeavesTheNextRunRemove
   const auto result = signalled("KILL", "--backend mpi");
   EXPECT_EQ(result.exit_code, 128 + 9);
   expect_all_gone();
-  EXPECT_EQ(left_folders(), 1u);
+  EXPECT_TRUE(fs::exists(request()));
   folder_.write("case.toml", to_toml(small_case("dp2.zero1", 1)));
   const auto next = shardproof({"train", folder_.file("case.toml"), "--backend", "mpi"});
   EXPECT_EQ(next.exit_code, 0) << next.output;
-  EXPECT_EQ(left_folders(), 0u);
+  EXPECT_FALSE(fs::exists(fs::path(request()).parent_path()));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // world_mpi: runs on MPI processes: the launcher's side and the body of a rank process.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -21,6 +22,12 @@
 
 namespace shardproof {
 namespace {
+
+// Where Open MPI keeps what ranks of one machine share; ranks that are killed leave it behind.
+std::string shared_memory_folder() {
+  const char* const folder = "/dev/shm";
+  return ::access(folder, W_OK) == 0 ? folder : "";
+}
 
 // The request where rank processes find it; its path.
 std::string write_request(const RunRequest& request, const RunFolder& folder) {
@@ -97,11 +104,12 @@ LaunchResult launch_run(const RunRequest& request) {
     throw Error(ErrorKind::bad_input, "MPI run", "hooks, storage and delay are for thread ranks");
   }
   if (!request.trace.directory.empty()) make_folder(request.trace.directory);
-  const RunFolder folder;
+  const RunFolder folder(shared_memory_folder());
   LaunchRequest launch_request;
   launch_request.ranks = parse_layout(request.config.run.layout).world();
   launch_request.command = {request.program.empty() ? own_executable() : request.program, "rank",
                             write_request(request, folder)};
+  launch_request.environment["OMPI_MCA_btl_sm_backing_directory"] = folder.path();
   launch_request.deadline = request.launch_deadline;
   launch_request.trace_directory = request.trace.directory;
   launch_request.on_output = [&request](int rank, const std::string& line) {

@@ -35,6 +35,11 @@ Environment read_environment() {
   return out;
 }
 
+bool has_starter(const Environment& environment) {
+  return environment.contains("OMPI_COMM_WORLD_SIZE") || environment.contains("PMI_SIZE") ||
+         environment.contains("SLURM_STEP_NUM_TASKS");
+}
+
 // SLURM's per-step variables: a shell inside an allocation has SLURM_NTASKS too, but no step.
 std::optional<StartedAs> started_as(const Environment& environment) {
   const struct {

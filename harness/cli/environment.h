@@ -18,5 +18,7 @@ struct StartedAs {
   int world = 1;
 };
 std::optional<StartedAs> started_as(const Environment& environment);
+// Whether mpirun or srun started this process, be it alone: then stdout is of its making.
+bool has_starter(const Environment& environment);
 
 }  // namespace shardproof

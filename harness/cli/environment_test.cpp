@@ -29,6 +29,13 @@ TEST(Environment, KnowsItsParallelStarter) {
   }
 }
 
+TEST(Environment, AWorldOfOneHasAStarterToo) {
+  EXPECT_TRUE(has_starter({{"OMPI_COMM_WORLD_SIZE", "1"}}));
+  EXPECT_TRUE(has_starter({{"PMI_SIZE", "4"}}));
+  EXPECT_TRUE(has_starter({{"SLURM_STEP_NUM_TASKS", "1"}}));
+  EXPECT_FALSE(has_starter({{"SLURM_NTASKS", "4"}, {"HOME", "/"}}));
+}
+
 TEST(Environment, NamesAVariableThatIsNoNumber) {
   try {
     started_as({{"PMI_SIZE", "four"}});

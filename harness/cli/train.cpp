@@ -165,7 +165,7 @@ int run_request(RunRequest request, const Environment& environment, bool print_c
     saved.emplace(request);
     say(to_toml(request.config) + "\n");
     // Under mpirun stdout is a terminal of its making, whatever that of the user is.
-    const bool terminal = !started && ::isatty(STDOUT_FILENO) != 0;
+    const bool terminal = !has_starter(environment) && ::isatty(STDOUT_FILENO) != 0;
     progress = std::make_unique<Progress>(stdout, terminal, request.config.training.steps);
     request.on_step = [&](const StepResult& result, const StepMetrics& metrics) {
       progress->step(result, metrics);
