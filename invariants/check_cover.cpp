@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "invariants/ruling.h"
 #include "invariants/run_facts.h"
@@ -197,6 +198,30 @@ std::optional<Finding> find_problem(const Trace& trace, std::int64_t step,
   return std::nullopt;
 }
 
+// A box of a tensor has one number, on all ranks and at all steps: it is part of every address.
+std::optional<Finding> find_renumbered(const Trace& trace) {
+  std::map<std::tuple<std::string, Shape, Shape>, int> numbers;
+  for (const RankTrace& rank : trace.ranks) {
+    for (const TensorRecord& record : rank.tensors) {
+      const TensorPlace& place = record.place;
+      const auto [known, fresh] =
+          numbers.try_emplace({place.name, place.box.offsets, place.box.shape}, place.piece);
+      if (fresh || known->second == place.piece) continue;
+      Difference address;
+      address.step = record.step;
+      address.phase = record.what;
+      address.tensor = place.name;
+      address.rank = rank.rank;
+      address.left = fmt::format("piece {}", known->second);
+      address.right = fmt::format("piece {}", place.piece);
+      return Finding{fmt::format("{}: one box is piece {} and piece {}", place.name, known->second,
+                                 place.piece),
+                     address};
+    }
+  }
+  return std::nullopt;
+}
+
 // The parameters of the first traced step.
 std::set<std::string> initial_names(const Trace& trace, std::int64_t first) {
   std::set<std::string> out;
@@ -210,6 +235,7 @@ std::vector<Finding> find_all(const Trace& trace, const std::set<std::string>& n
   const auto add = [&](std::optional<Finding> found) {
     if (found) out.push_back(std::move(*found));
   };
+  add(find_renumbered(trace));
   for (const char* what : kinds) {
     for (const std::int64_t step : tensor_steps(trace, what)) add(find_problem(trace, step, what));
   }

@@ -105,6 +105,23 @@ TEST_F(Cover, WhatWasNotCapturedLeavesAForeignTraceOpen) {
   EXPECT_EQ(check_cover(write(fake)).outcome, Outcome::fail);
 }
 
+TEST_F(Cover, FailsOnABoxThatChangesItsNumber) {
+  Trace trace = write({});
+  for (TensorRecord& record : trace.ranks[1].tensors) {
+    if (record.step == 2 && record.what == "grad" && record.place.piece == 1) {
+      record.place.piece = 0;
+    }
+  }
+  const Verdict verdict = check_cover(trace);
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  EXPECT_EQ(verdict.reason, "w.weight: one box is piece 1 and piece 0");
+  // A trace that numbers nothing contradicts nothing.
+  for (RankTrace& rank : trace.ranks) {
+    for (TensorRecord& record : rank.tensors) record.place.piece = 0;
+  }
+  EXPECT_EQ(check_cover(trace).outcome, Outcome::pass);
+}
+
 TEST_F(Cover, AFrozenParameterNeedsItsValueAlone) {
   FakeTrainer fake;
   fake.run = [](int, Json& run) { run["frozen"] = Json{"w.bias"}; };

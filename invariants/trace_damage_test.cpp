@@ -58,7 +58,9 @@ RC_GTEST_FIXTURE_PROP(TraceDamage, NoChangedByteIsSilent, ()) {
   folder_.write(rank_file_, text);
   const auto line =
       1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
-  RC_LOG() << "line " << line << " byte " << at << "\n";
+  const std::size_t from = at - std::min<std::size_t>(at, 40);
+  RC_LOG() << "line " << line << ", byte " << at << ":\n  " << text_.substr(from, 80) << "\n  "
+           << text.substr(from, 80) << "\n";
   try {
     const Trace damaged = read_trace(folder_.file("damaged"));
     std::vector<Verdict> verdicts = {check_repeat(whole_, damaged), check_live(damaged, 2),
