@@ -89,8 +89,13 @@ int prove(const std::vector<Corpus>& corpora, const ProofOptions& options) try {
   std::vector<CorpusResult> results;
   for (const Corpus& corpus : corpora) {
     screen.say(fmt::format("{}: {}", corpus.name, shown_run_line(run_of(corpus))));
-    results.push_back(prove_corpus(
-        corpus, {out, [&](const std::string& line) { screen.say(line); }, options.stop}));
+    try {
+      results.push_back(prove_corpus(
+          corpus, {out, [&](const std::string& line) { screen.say(line); }, options.stop}));
+    } catch (const Error& error) {  // a disk that takes nothing more
+      throw Error(error.kind(), error.place(),
+                  fmt::format("{}; the report in {} could not be written", error.detail(), out));
+    }
     if (results.back().interrupted) {
       screen.say("interrupted; the legs so far are in " + out + "/legs");
       return interrupted_exit;

@@ -1,10 +1,13 @@
 // One leg: a request, its errors kept, its trace read.
 #include "harness/leg.h"
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "base/clock.h"
+#include "harness/output_path.h"
 #include "harness/world.h"
 
 namespace shardproof {
@@ -27,6 +30,13 @@ std::array<double, part_count> read_parts(const std::filesystem::path& file) {
   return out;
 }
 
+void write_run_line(const Config& config, const std::string& path) {
+  std::ofstream file(path);
+  errno = 0;
+  file << run_line(config) << "\n" << std::flush;
+  if (!file) throw Error(ErrorKind::io, "write " + path, std::strerror(errno));
+}
+
 }  // namespace
 
 LegResult run_leg(const Leg& leg, const std::string& directory, const std::atomic<bool>* stop) {
@@ -34,9 +44,6 @@ LegResult run_leg(const Leg& leg, const std::string& directory, const std::atomi
   if (!std::filesystem::create_directories(root)) {
     throw Error(ErrorKind::conflict, directory, "exists already; a leg needs a fresh folder");
   }
-  std::ofstream line(root / "run.txt");
-  line << run_line(leg.config) << "\n" << std::flush;
-  if (!line) throw Error(ErrorKind::io, "write " + (root / "run.txt").string(), "the run line");
   RunRequest request;
   request.config = leg.config;
   request.trace.directory = (root / "trace").string();
@@ -46,19 +53,20 @@ LegResult run_leg(const Leg& leg, const std::string& directory, const std::atomi
   request.resume = leg.resume;
   request.stop = stop;
   request.launch_deadline = leg_deadline;
-  std::filesystem::create_directories(request.trace.directory);
-  std::filesystem::create_directories(request.metrics_directory);
   LegResult out;
   out.leg = leg;
   const Duration begun = Clock::real().now();
   try {
+    write_run_line(leg.config, directory + "/run.txt");
+    make_folder(request.trace.directory);
+    make_folder(request.metrics_directory);
     out.interrupted = !run(request);
   } catch (const Error& error) {
     out.error = error;
   }
   out.seconds = std::chrono::duration<double>(Clock::real().now() - begun).count();
-  out.parts = read_parts(root / "metrics" / "metrics.rank_00000.jsonl");
   try {
+    out.parts = read_parts(root / "metrics" / "metrics.rank_00000.jsonl");
     out.trace = read_trace(request.trace.directory);
   } catch (const Error& error) {
     // A leg that ended well must have left a trace.

@@ -1,4 +1,4 @@
-// ctest: unit timeout=120
+// ctest: unit timeout=120 lock=mpi
 // What the command says of results that it cannot write, run as a user types it. Exit code 2: the
 // name cannot be meant; 3: the machine does not take it.
 #include <gtest/gtest.h>
@@ -48,6 +48,8 @@ TEST_F(OutputCommand, WhatExistsIsNeverWrittenInto) {
 TEST_F(OutputCommand, WhatTheMachineDoesNotTakeIsTheEnvironments) {
   expect_end(train("--metrics /proc/x"), 3, "/proc/x");
   expect_end(train("--metrics /dev/full"), 3, "write /dev/full: No space left on device");
+  // Of processes: what ended the run, not who died of it.
+  expect_end(train("--backend mpi --metrics /dev/full"), 3, "io: write /dev/full: No space left");
   expect_end(train("--checkpoint /proc/x"), 3, "/proc/x");
   expect_end(train("--trace /proc/x"), 3, "/proc/x");
   expect_end(shell(command_ + " accept --out /proc/x"), 3, "/proc/x");

@@ -80,6 +80,7 @@ TEST(TrainCommand, BadInputIsNamedWithExitCodeTwo) {
        "--trace-tensors: \"1,x\""},
       {{"train", "--trace", folder.file("t"), "--trace-match", "("}, "--trace-match: \"(\""},
       {{"train", "--trace-tensors", "all"}, "expected --trace DIR"},
+      {{"train", "--checkpoint", ""}, "--checkpoint: found an empty text"},
       {{"train", "--steps", "0"}, "found 0; expected an integer from 1 to 2147483647"},
       {{"train", "--layout", "dp99999", "--set", "training.global_batch=99999", "--set",
         "training.micro_batch=1"},

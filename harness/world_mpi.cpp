@@ -69,7 +69,28 @@ bool is_consequence(const Error& error) {
          error.kind() == ErrorKind::timeout;
 }
 
+// Errors that no other rank's failure leads to: where one was reported, a rank that died was ended
+// by MPI because of it.
+bool is_cause(const Error& error) {
+  switch (error.kind()) {
+    case ErrorKind::bad_input:
+    case ErrorKind::io:
+    case ErrorKind::corrupt:
+    case ErrorKind::refused:
+    case ErrorKind::conflict:
+    case ErrorKind::numeric:
+      return true;
+    default:
+      return false;
+  }
+}
+
 Error failure_of(const LaunchResult& result) {
+  for (const RankEnd& rank : result.ranks) {
+    if (rank.error.empty()) continue;
+    Error error = error_from_text(rank.error);
+    if (is_cause(error)) return error;
+  }
   if (result.first_death) {
     const Death& death = *result.first_death;
     return Error(ErrorKind::peer_died, death.place.empty() ? "before the first step" : death.place,
@@ -167,6 +188,7 @@ int rank_main(const std::string& request_file, const std::string& control_addres
     run_rank(request, dataset, communicator_of(world, request.config), hooks);
   } catch (const Error& error) {
     control.error(error_to_text(error));
+    if (control_address.empty()) std::fprintf(stderr, "shardproof: %s\n", error.what());
     code = exit_code(error.kind());
   }
   control.done(code);

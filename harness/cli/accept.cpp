@@ -9,7 +9,7 @@
 #include "harness/accept.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/environment.h"
-#include "harness/cli/integer_range.h"
+#include "harness/cli/option_values.h"
 #include "harness/cli/stop_signal.h"
 
 namespace shardproof {
@@ -23,7 +23,8 @@ struct ProveFlags {
 
 void add_flags(CLI::App& verb, ProveFlags& flags) {
   verb.add_option("--out", flags.out,
-                  "Folder of the report; must not exist (default: shardproof-report-<n>)");
+                  "Folder of the report; must not exist (default: shardproof-report-<n>)")
+      ->check(not_empty());
   verb.add_flag("--json", flags.json, "Print report.json instead of the screen");
   verb.add_flag("--bisect", flags.bisect, "Exit 125 instead of 3, for git bisect run");
 }
@@ -88,13 +89,13 @@ void add_accept(CLI::App& app, int& status) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb = app.add_subcommand(
       "accept", "Train on several layouts, compare them bit for bit, write a report");
-  verb->add_option("--text", arguments->text,
-                   "Text file of the second corpus (default: a licence)");
+  verb->add_option("--text", arguments->text, "Text file of the second corpus (default: a licence)")
+      ->check(not_empty());
   verb->add_option("--ranks", arguments->ranks, "Ranks of the main leg (default: 4)")
       ->check(integer_range(1));
   verb->add_option("--backend", arguments->backend, "threads (of this process) or mpi (processes)")
       ->check(CLI::IsMember({"threads", "mpi"}));
-  verb->add_option("--layout", arguments->layout, "dp4.zero1, or dp=4,zero=1");
+  verb->add_option("--layout", arguments->layout, "dp4.zero1, or dp=4,zero=1")->check(not_empty());
   verb->add_option("--set", arguments->set, "Set any key of both configs: training.steps=10")
       ->type_name("KEY=VALUE");
   add_flags(*verb, *arguments);

@@ -6,7 +6,7 @@
 #include "harness/bench/step.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/environment.h"
-#include "harness/cli/integer_range.h"
+#include "harness/cli/option_values.h"
 
 namespace shardproof {
 

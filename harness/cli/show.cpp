@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "data/loader.h"
 #include "harness/cli/cli.h"
-#include "harness/cli/integer_range.h"
+#include "harness/cli/option_values.h"
 #include "harness/cli/show_collectives.h"
 #include "harness/cli/show_schedule.h"
 #include "mesh/layout.h"

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "harness/accept_report.h"
 #include "harness/cli/cli.h"
-#include "harness/cli/integer_range.h"
+#include "harness/cli/option_values.h"
 #include "invariants/run_facts.h"
 #include "invariants/trace_checks.h"
 

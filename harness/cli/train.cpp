@@ -14,7 +14,7 @@
 #include "checkpoint/load.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/environment.h"
-#include "harness/cli/integer_range.h"
+#include "harness/cli/option_values.h"
 #include "harness/cli/stop_signal.h"
 #include "harness/output_path.h"
 #include "harness/progress.h"
@@ -47,8 +47,10 @@ void add_common(CLI::App& verb, TrainOptions& options) {
       ->type_name("KEY=VALUE");
   verb.add_option("--steps", options.steps, "Optimizer steps in all (training.steps)")
       ->check(integer_range(1));
-  verb.add_option("--backend", options.backend, "threads (of this process) or mpi (processes)");
-  verb.add_option("--trace", options.trace, "Write the public trace of the run into this folder");
+  verb.add_option("--backend", options.backend, "threads (of this process) or mpi (processes)")
+      ->check(not_empty());
+  verb.add_option("--trace", options.trace, "Write the public trace of the run into this folder")
+      ->check(not_empty());
   verb.add_option("--trace-tensors", options.trace_tensors,
                   "Also write the tensors of these steps: 0,1,4 (-1: the initial values), or all")
       ->type_name("STEPS");
@@ -58,7 +60,8 @@ void add_common(CLI::App& verb, TrainOptions& options) {
       "--trace-digest,!--no-trace-digest",
       [&options](std::int64_t count) { options.trace_digest = count > 0; },
       "Trace digests of every tensor at every step (on with --trace)");
-  verb.add_option("--metrics", options.metrics, "Write one JSON line a step into this file");
+  verb.add_option("--metrics", options.metrics, "Write one JSON line a step into this file")
+      ->check(not_empty());
   verb.add_flag("--print-config", options.print_config, "Print the resolved config and end");
 }
 
@@ -241,8 +244,9 @@ void add_train(CLI::App& app, int& status) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* verb = app.add_subcommand("train", "Train a GPT on any legal layout");
   verb->add_option("CONFIG", options->config_file, "TOML, or JSON with the same keys");
-  verb->add_option("--layout", options->layout, "dp4.zero1, or dp=4,zero=1");
-  verb->add_option("--checkpoint", options->checkpoint, "Save checkpoints into this folder");
+  verb->add_option("--layout", options->layout, "dp4.zero1, or dp=4,zero=1")->check(not_empty());
+  verb->add_option("--checkpoint", options->checkpoint, "Save checkpoints into this folder")
+      ->check(not_empty());
   add_common(*verb, *options);
   verb->footer(
       "Examples:\n"

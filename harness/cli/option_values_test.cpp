@@ -1,5 +1,5 @@
 // ctest: unit
-#include "harness/cli/integer_range.h"
+#include "harness/cli/option_values.h"
 
 #include <gtest/gtest.h>
 
@@ -23,6 +23,11 @@ TEST(IntegerRange, EverythingElseIsToldTheRangeInIntegers) {
 
 TEST(IntegerRange, TheHelpSaysItInIntegers) {
   EXPECT_EQ(integer_range(1, 64).get_description(), "from 1 to 64");
+}
+
+TEST(NotEmpty, RefusesAForgottenVariable) {
+  EXPECT_EQ(not_empty()("x"), "");
+  EXPECT_EQ(not_empty()(""), "found an empty text; leave the option out instead");
 }
 
 }  // namespace

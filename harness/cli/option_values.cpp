@@ -1,5 +1,5 @@
-// integer_range: the text is looked at before CLI11 converts it.
-#include "harness/cli/integer_range.h"
+// option_values: an empty text says that a value is legal.
+#include "harness/cli/option_values.h"
 
 #include <fmt/format.h>
 
@@ -17,6 +17,14 @@ CLI::Validator integer_range(int lo, int hi) {
   };
   return CLI::Validator([wrong](std::string& text) { return wrong(text); },
                         fmt::format("from {} to {}", lo, hi));
+}
+
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](std::string& text) {
+        return std::string(text.empty() ? "found an empty text; leave the option out instead" : "");
+      },
+      "");
 }
 
 }  // namespace shardproof
