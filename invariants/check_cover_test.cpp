@@ -214,6 +214,29 @@ TEST_F(Replicas, TensorRanksHaveOnlyWholeTensorsInCommon) {
   EXPECT_EQ(check_replicas(write(fake)).outcome, Outcome::fail);
 }
 
+// Without copies: legal where the layout says so, and its scalars are compared all the same.
+TEST_F(Replicas, StagesOfAPipelineHaveNoParameterInCommon) {
+  FakeTrainer fake;
+  fake.hide = [](int rank, std::int64_t, const std::string&, const PieceSpec& piece) {
+    return (piece.name == "w.bias") != (rank == 1);
+  };
+  EXPECT_EQ(check_replicas(write(fake)).outcome, Outcome::inconclusive) << "dp2 has copies";
+  const auto claim = [&](const char* layout) {
+    fake.run = [=](int rank, Json& facts) {
+      facts["layout"] = layout;
+      facts["coords"] = Json{{"pp", rank}};
+    };
+    return check_replicas(write(fake));
+  };
+  EXPECT_EQ(claim("pp2-zb").outcome, Outcome::pass);
+  EXPECT_EQ(claim("tp2").outcome, Outcome::inconclusive);
+  EXPECT_EQ(claim("stages: 2").outcome, Outcome::inconclusive);
+  fake.step = [](int rank, StepRecord& record) {
+    if (rank == 1 && record.step == 1) record.lr = 0.02;
+  };
+  EXPECT_EQ(claim("pp2").outcome, Outcome::fail);
+}
+
 TEST_F(Replicas, FailWhenARankLeavesAParameterOut) {
   FakeTrainer fake;
   fake.hide = [](int rank, std::int64_t step, const std::string& what, const PieceSpec& piece) {
