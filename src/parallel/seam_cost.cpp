@@ -27,7 +27,11 @@ class Prediction {
         heads_of_piece_(activation_ / static_cast<std::size_t>(shape.tensor_pieces)) {}
 
   void forward(const LayerRange& layers) {
-    if (layers.first == 0) tensor_sum(activation_);
+    if (layers.first == 0) {
+      tensor_sum(activation_);
+    } else {
+      stage_messages(CallKind::recv);
+    }
     for (int layer = layers.first; layer < layers.last; ++layer) {
       sequence_gather();
       attention_forward();
@@ -35,14 +39,18 @@ class Prediction {
       sequence_gather();
       tensor_sum(activation_);
     }
-    if (layers.last != shape_.layers) return;
+    if (layers.last != shape_.layers) return stage_messages(CallKind::send);
     sequence_gather();
     tensor_gather(tokens_);  // the maximum
     all_reduce((shape_.label_smoothing > 0 ? 3 : 2) * tokens_);
   }
 
   void backward(const LayerRange& layers) {
-    if (layers.last == shape_.layers) tensor_sum(activation_);
+    if (layers.last == shape_.layers) {
+      tensor_sum(activation_);
+    } else {
+      stage_messages(CallKind::recv);
+    }
     for (int layer = layers.first; layer < layers.last; ++layer) {
       sequence_gather();
       tensor_sum(activation_);
@@ -50,7 +58,8 @@ class Prediction {
       attention_backward();
       tensor_sum(activation_);
     }
-    if (layers.first == 0) sequence_gather();
+    if (layers.first == 0) return sequence_gather();
+    stage_messages(CallKind::send);
   }
 
   SeamCalls calls;
@@ -191,6 +200,17 @@ class Prediction {
       counts.push_back(2 * heads_of_piece_ * sums);
     }
     all_to_all(counts);
+  }
+
+  // ---- pipeline axis ----
+
+  void stage_messages(CallKind kind) {
+    Call call;
+    call.kind = kind;
+    call.count = activation_;
+    for (std::size_t n = 0; n < residual_[static_cast<std::size_t>(at_.tp)].size(); ++n) {
+      add(calls.pipeline, call, at_.pp, layout_.pp, backend_);
+    }
   }
 
   const Layout& layout_;
