@@ -101,9 +101,7 @@ class RankRun {
     agree_on(*comm_, request_facts(request_));
     agree_on(*comm_, program_facts(*dataset_, comm_->size()));
     Mesh mesh(*comm_, parse_layout(config_.run.layout));
-    const auto plan =
-        make_plan(mesh, {shape_of(config_), config_.micro_batches(), mesh.layout().zero,
-                         static_cast<std::uint64_t>(config_.training.seed)});
+    const auto plan = make_plan(mesh, plan_of(config_));
     Loader loader(dataset_, loader_of(config_), plan->micro_batches());
     const auto storage = open_storage();
     const auto checkpointer = storage ? make_checkpointer(*storage, *comm_) : nullptr;

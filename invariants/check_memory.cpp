@@ -46,6 +46,7 @@ std::map<std::string, std::int64_t> parameters(const Trace& trace) {
 
 struct OptimizerBytes {
   std::int64_t least = 0, most = 0;
+  std::int64_t units = 1;  // owned in shares on their own: each rounds to whole blocks
   bool any = false;
 };
 
@@ -61,6 +62,9 @@ OptimizerBytes optimizer_bytes(const RankTrace& rank) {
     const auto value = bytes["optimizer"].get<std::int64_t>();
     out.least = out.any ? std::min(out.least, value) : value;
     out.most = out.any ? std::max(out.most, value) : value;
+    if (bytes.contains("units") && bytes["units"].is_number_integer()) {
+      out.units = std::max(out.units, bytes["units"].get<std::int64_t>());
+    }
     out.any = true;
   }
   return out;
@@ -83,7 +87,9 @@ Claim claimed_sharers(const Trace& trace) {
   if (!text) return {0, "the run does not say its layout"};
   try {
     const Layout layout = parse_layout(*text);
-    return {layout.zero >= 1 ? std::int64_t{layout.dp} * layout.cp * layout.ep : 1, ""};
+    if (layout.zero == 0) return {1, ""};
+    const int group = layout.shard_group == 0 ? layout.dp : layout.shard_group;
+    return {std::int64_t{group} * layout.cp * layout.ep, ""};
   } catch (const Error& error) {  // somebody else's words
     return {0, fmt::format("the run's layout is not one of ours: {}: {}", error.place(),
                            error.detail())};
@@ -96,7 +102,8 @@ Verdict check_optimizer_bytes(const Trace& trace) {
   Verdict verdict =
       open_verdict("optimizer bytes",
                    "every rank holds 12 P / R optimizer bytes, up to less than one block of "
-                   "1,024 elements, and the R ranks together hold 12 P exactly");
+                   "1,024 elements for each unit that is shared on its own, and the R ranks "
+                   "together hold 12 P exactly");
   if (trace.ranks.empty()) return undecided(verdict, "no rank wrote a trace");
   const std::map<std::string, std::int64_t> counts = parameters(trace);
   const auto [sharers, open] = claimed_sharers(trace);
@@ -123,7 +130,7 @@ Verdict check_optimizer_bytes(const Trace& trace) {
     groups[at].held += held.least;
     const std::int64_t total = state_bytes * count->second;
     const std::int64_t above = held.least * sharers - total;  // R x (held - 12 P / R), in integers
-    if (std::abs(above) < state_bytes * block_elements * sharers) continue;
+    if (std::abs(above) < state_bytes * block_elements * sharers * held.units) continue;
     return fails(verdict,
                  fmt::format("rank {} holds {} optimizer bytes where 12 P / R is {} (P = {}, "
                              "R = {})",

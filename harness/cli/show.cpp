@@ -140,7 +140,7 @@ void show_data(const ShowOptions& options) {
                    static_cast<std::uint64_t>(config.training.seed));
   std::vector<DataRank> ranks;
   for (int rank = 0; rank < layout.dp; ++rank) {
-    const auto mine = owned_micro_batches(config.micro_batches(), layout.dp, rank);
+    const auto mine = owned_micro_batches(layout, config.micro_batches(), rank);
     ranks.push_back({mine, std::make_unique<Loader>(data, loader_of(config), mine)});
   }
   if (!options.json) {

@@ -13,6 +13,8 @@ const char* name(MemoryUse use) {
   switch (use) {
     case MemoryUse::parameters:
       return "parameters";
+    case MemoryUse::gathered:
+      return "gathered";
     case MemoryUse::gradients:
       return "gradients";
     case MemoryUse::optimizer:

@@ -9,13 +9,14 @@ namespace shardproof {
 
 enum class MemoryUse : std::uint8_t {
   parameters,
+  gathered,  // whole parameters of units that are sharded
   gradients,
   optimizer,
   activations,
   communication,
   other
 };
-inline constexpr int memory_use_count = 6;
+inline constexpr int memory_use_count = 7;
 const char* name(MemoryUse use);
 
 MemoryUse current_memory_use();  // of this thread; `other` outside every scope

@@ -59,6 +59,10 @@ std::vector<PieceSpec> cut(const std::string& name, const Shape& shape, int dim,
   return out;
 }
 
+ElementRange intersect(ElementRange a, ElementRange b) {
+  return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)};
+}
+
 PieceTable::PieceTable(std::vector<PieceSpec> pieces) : pieces_(std::move(pieces)) {
   std::sort(pieces_.begin(), pieces_.end(), before);
   offsets_.push_back(0);

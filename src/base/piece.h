@@ -52,6 +52,9 @@ struct ElementRange {
   bool operator==(const ElementRange&) const = default;
 };
 
+// What two ranges share; its size is negative or 0 when they share nothing.
+ElementRange intersect(ElementRange a, ElementRange b);
+
 // One block of the arena.
 struct Block {
   int piece_index = 0;     // into PieceTable::pieces()

@@ -144,14 +144,20 @@ std::string print_groups(const Layout& layout) {
   return text;
 }
 
-std::vector<int> owned_micro_batches(int micro_batches, int data_ranks, int data_rank) {
-  SP_CHECK(micro_batches >= 0 && data_rank >= 0 && data_rank < data_ranks,
-           fmt::format("{} micro-batches, rank {} of {}", micro_batches, data_rank, data_ranks));
+std::vector<int> owned_micro_batches(const Layout& layout, int micro_batches, int data_rank) {
+  SP_CHECK(micro_batches >= 0 && data_rank >= 0 && data_rank < layout.dp,
+           fmt::format("{} micro-batches, rank {} of {}", micro_batches, data_rank, layout.dp));
+  const bool dealt = layout.zero >= 2;
+  const int group = layout.shard_group == 0 ? layout.dp : layout.shard_group;
+  if (dealt) SP_CHECK_EQ(micro_batches % layout.dp, 0);
+  const auto bound = [&](int rank) {
+    return static_cast<int>(share_bound(micro_batches, layout.dp, rank));
+  };
+  const int first_rank = data_rank / group * group;
+  const int begin = dealt ? bound(first_rank) + data_rank - first_rank : bound(data_rank);
+  const int end = dealt ? bound(first_rank + group) : bound(data_rank + 1);
   std::vector<int> owned;
-  const auto end = share_bound(micro_batches, data_ranks, data_rank + 1);
-  for (auto m = share_bound(micro_batches, data_ranks, data_rank); m < end; ++m) {
-    owned.push_back(static_cast<int>(m));
-  }
+  for (int m = begin; m < end; m += dealt ? group : 1) owned.push_back(m);
   return owned;
 }
 

@@ -50,7 +50,10 @@ std::vector<std::vector<int>> groups(const Layout& layout, Axis axis);
 // A printable table: every axis with its groups (what 8 ranks as dp2.tp2.pp2 look like).
 std::string print_groups(const Layout& layout);
 
-// The micro-batches that a data rank runs, ascending: contiguous and balanced, uneven shares legal.
-std::vector<int> owned_micro_batches(int micro_batches, int data_ranks, int data_rank);
+// The micro-batches that a data rank runs, ascending. ZeRO 0 and 1: contiguous and balanced, uneven
+// shares legal. ZeRO 2 and 3 reduce gradients after every micro-batch: each shard group of F ranks
+// has a contiguous run, dealt to its ranks in turn, so that every round brings neighbours together.
+// Precondition there: dp divides micro_batches.
+std::vector<int> owned_micro_batches(const Layout& layout, int micro_batches, int data_rank);
 
 }  // namespace shardproof

@@ -151,32 +151,49 @@ RC_GTEST_PROP(Layout, GroupsOfAnAxisPartTheWorldAndDifferOnlyThere, ()) {
   RC_ASSERT(static_cast<int>(seen.size()) == layout.world());
 }
 
+std::vector<int> micro_batches_of(const char* layout, int micro_batches, int rank) {
+  return owned_micro_batches(parse_layout(layout), micro_batches, rank);
+}
+
 TEST(Layout, MicroBatchSharesAreContiguousAndBalanced) {
-  EXPECT_EQ(owned_micro_batches(4, 4, 2), (std::vector<int>{2}));
-  EXPECT_EQ(owned_micro_batches(4, 3, 0), (std::vector<int>{0}));
-  EXPECT_EQ(owned_micro_batches(4, 3, 2), (std::vector<int>{2, 3}));
-  EXPECT_TRUE(owned_micro_batches(2, 4, 0).empty());
-  EXPECT_TRUE(owned_micro_batches(0, 1, 0).empty());
+  EXPECT_EQ(micro_batches_of("dp4", 4, 2), (std::vector<int>{2}));
+  EXPECT_EQ(micro_batches_of("dp3", 4, 0), (std::vector<int>{0}));
+  EXPECT_EQ(micro_batches_of("dp3.zero1", 4, 2), (std::vector<int>{2, 3}));
+  EXPECT_TRUE(micro_batches_of("dp4", 2, 0).empty());
+  EXPECT_TRUE(micro_batches_of("dp1", 0, 0).empty());
+}
+
+TEST(Layout, MicroBatchesAreDealtWhereEveryOneIsReduced) {
+  EXPECT_EQ(micro_batches_of("dp2.zero2", 6, 1), (std::vector<int>{1, 3, 5}));
+  EXPECT_EQ(micro_batches_of("dp4.zero3-shard2", 8, 0), (std::vector<int>{0, 2}));
+  EXPECT_EQ(micro_batches_of("dp4.zero3-shard2", 8, 3), (std::vector<int>{5, 7}));
 }
 
 RC_GTEST_PROP(Layout, EveryMicroBatchHasOneOwner, ()) {
-  const int micro_batches = *rc::gen::inRange(0, 40);
-  const int ranks = *rc::gen::inRange(1, 9);
+  Layout layout;
+  layout.dp = *rc::gen::inRange(1, 9);
+  layout.zero = *rc::gen::inRange(0, 4);
+  if (layout.zero > 0 && layout.dp % 2 == 0 && *rc::gen::arbitrary<bool>()) layout.shard_group = 2;
+  const int rounds = *rc::gen::inRange(0, 6);
+  const int uneven = layout.zero < 2 ? *rc::gen::inRange(0, layout.dp) : 0;
+  const int micro_batches = rounds * layout.dp + uneven;
   std::vector<int> all;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const auto owned = owned_micro_batches(micro_batches, ranks, rank);
-    RC_ASSERT(static_cast<int>(owned.size()) >= micro_batches / ranks);
-    RC_ASSERT(static_cast<int>(owned.size()) <= (micro_batches + ranks - 1) / ranks);
+  for (int rank = 0; rank < layout.dp; ++rank) {
+    const auto owned = owned_micro_batches(layout, micro_batches, rank);
+    RC_ASSERT(std::is_sorted(owned.begin(), owned.end()));
+    RC_ASSERT(static_cast<int>(owned.size()) >= rounds);
+    RC_ASSERT(static_cast<int>(owned.size()) <= rounds + 1);
     all.insert(all.end(), owned.begin(), owned.end());
   }
-  for (int m = 0; m < micro_batches; ++m) RC_ASSERT(all[static_cast<std::size_t>(m)] == m);
+  std::sort(all.begin(), all.end());
   RC_ASSERT(static_cast<int>(all.size()) == micro_batches);
+  for (int m = 0; m < micro_batches; ++m) RC_ASSERT(all[static_cast<std::size_t>(m)] == m);
 }
 
 TEST(LayoutDeath, RanksOutsideTheWorldAreBugs) {
   EXPECT_DEATH(coordinates(Layout{.dp = 2}, 2), "rank 2 of 2");
   EXPECT_DEATH(world_rank(Layout{.dp = 2}, Coordinates{.dp = 2}), "dp 2 of 2");
-  EXPECT_DEATH(owned_micro_batches(4, 2, 2), "rank 2 of 2");
+  EXPECT_DEATH(owned_micro_batches(Layout{.dp = 2}, 4, 2), "rank 2 of 2");
 }
 
 }  // namespace

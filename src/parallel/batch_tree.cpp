@@ -35,10 +35,13 @@ void BatchTree::give_back(at::Tensor arena) {
 }
 
 void BatchTree::add(int micro_batch, at::Tensor sum) {
-  SP_CHECK_LE(0, micro_batch);
-  SP_CHECK_LT(micro_batch, micro_batches_);
+  add(Node{micro_batch, micro_batch + 1}, std::move(sum));
+}
+
+void BatchTree::add(Node node, at::Tensor sum) {
+  SP_CHECK_LE(0, node.lo);
+  SP_CHECK_LE(node.hi, micro_batches_);
   SP_CHECK_EQ(sum.numel(), elements_);
-  Node node{micro_batch, micro_batch + 1};
   while (const auto other = sibling(node, micro_batches_)) {
     const auto found = done_.find(*other);
     if (found == done_.end()) break;

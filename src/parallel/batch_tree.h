@@ -1,7 +1,7 @@
-// batch_tree: one rank's canonical sum over its micro-batches: arenas of whole micro-batches meet
-// in tree(M). After micro-batch m siblings are added as soon as both are there, so at most 1 +
-// log2(own micro-batches) arenas live at once when they are ascending and contiguous. Arenas are
-// kept for the next step. Thread rule: one rank's thread.
+// batch_tree: a canonical sum over micro-batches: arenas of whole micro-batches, or of subtrees of
+// them, meet in tree(M). Siblings are added as soon as both are there, so at most 1 + log2(n)
+// arenas live at once when n leaves arrive ascending and contiguous. Arenas are kept for the next
+// step. Thread rule: one rank's thread.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,9 @@ class BatchTree {
 
   at::Tensor take();                            // an arena whose values are undefined
   void add(int micro_batch, at::Tensor arena);  // taken here, holds the micro-batch's gradient
+  void add(Node node, at::Tensor arena);        // the sum of a subtree
   void give_back(at::Tensor arena);             // taken here, not needed after all
-  // The maximal subtrees of the micro-batches added since clear(); flat fp32.
+  // The maximal subtrees of what was added since clear(); flat fp32.
   const std::map<Node, at::Tensor>& subtrees() const { return done_; }
   void clear();
   // An arena whose contents nobody needs, for the caller's use until the next take or clear().

@@ -28,6 +28,7 @@ LeafTree::LeafTree(const PieceTable& table, int sequence_pieces,
   SP_CHECK_EQ(nodes.size(), table.pieces().size());
   for (std::vector<Node>& of_piece : nodes) {
     arenas_ = std::max(arenas_, of_piece.size());
+    nodes_ += of_piece.size();
     std::vector<bool> complete(of_piece.size(), false);
     pieces_.push_back({std::move(of_piece), std::move(complete), {}});
   }
@@ -47,6 +48,7 @@ void LeafTree::leaf(int piece_index, int sequence_piece, const at::Tensor& gradi
   const auto n = static_cast<std::size_t>(home - piece.nodes.begin());
   SP_CHECK(!piece.complete[n], "a leaf arrived twice for " + name);
 
+  ++arrived_;
   Partial mine{Node{sequence_piece, sequence_piece + 1}, gradient};
   while (mine.node != *home) {
     const Node other = *sibling(mine.node, sequence_pieces_);
@@ -64,6 +66,7 @@ void LeafTree::leaf(int piece_index, int sequence_piece, const at::Tensor& gradi
     if (joined.node == *home) {  // straight into its place
       add(slot(piece_index, n, arenas), left, right);
       piece.complete[n] = true;
+      ++completed_;
       return;
     }
     joined.sum = at::empty({gradient.numel()}, at::kFloat);
@@ -72,6 +75,7 @@ void LeafTree::leaf(int piece_index, int sequence_piece, const at::Tensor& gradi
   }
   std::memcpy(slot(piece_index, n, arenas), mine.sum.const_data_ptr<float>(), mine.sum.nbytes());
   piece.complete[n] = true;
+  ++completed_;
 }
 
 void LeafTree::finish(const std::vector<at::Tensor>& arenas) {
@@ -96,9 +100,11 @@ void LeafTree::finish(const std::vector<at::Tensor>& arenas) {
     }
     std::fill(piece.complete.begin(), piece.complete.end(), false);
   }
+  completed_ = arrived_ = 0;
 }
 
 void LeafTree::clear() {
+  completed_ = arrived_ = 0;
   for (Piece& piece : pieces_) {
     piece.waiting.clear();
     std::fill(piece.complete.begin(), piece.complete.end(), false);

@@ -26,6 +26,9 @@ class LeafTree {
             const std::vector<at::Tensor>& arenas);
   void finish(const std::vector<at::Tensor>& arenas);  // the micro-batch has ended
   void clear();
+  // Every node of every piece has its sum; no leaf has arrived since finish() or clear().
+  bool complete() const { return completed_ == nodes_; }
+  bool empty() const { return arrived_ == 0; }
 
   std::size_t arenas() const { return arenas_; }  // how many the largest piece needs
 
@@ -46,6 +49,9 @@ class LeafTree {
   int sequence_pieces_;
   std::vector<Piece> pieces_;
   std::size_t arenas_ = 0;
+  std::size_t nodes_ = 0;  // of all pieces
+  std::size_t completed_ = 0;
+  std::size_t arrived_ = 0;  // leaves
 };
 
 }  // namespace shardproof

@@ -12,22 +12,13 @@ namespace shardproof {
 namespace {
 
 constexpr std::string_view supported =
-    "supported: dpN, tpN with or without sp, cpN, cpN-zigzag or cpN-ulysses, and zero0 or zero1, "
-    "together such as dp2.tp2.sp.cp2.zero1";
+    "supported: dpN, tpN with or without sp, cpN, cpN-zigzag or cpN-ulysses, ppN with any "
+    "schedule, and zero0 to zero3, together such as dp2.tp2.sp.pp2.zero1";
 
 std::string unsupported(const Layout& layout) {
-  std::string_view part;
-  if (layout.pp > 1)
-    part = "pipeline parallelism (pp)";
-  else if (layout.ep > 1)
-    part = "expert parallelism (ep)";
-  else if (layout.zero > 1)
-    part = layout.zero == 2 ? "ZeRO stage 2" : "ZeRO stage 3 (fsdp)";
-  else if (layout.shard_group > 0)
-    part = "a ZeRO shard group smaller than dp (-shardF)";
-  else
-    return "";
-  return fmt::format("layout {}: {} is not supported yet; {}", layout.print(), part, supported);
+  if (layout.ep == 1) return "";
+  return fmt::format("layout {}: expert parallelism (ep) is not supported yet; {}", layout.print(),
+                     supported);
 }
 
 // cp-ulysses deals the tensor pieces of every tensor rank to its context group.
@@ -86,23 +77,48 @@ std::string too_few_pieces(const Layout& layout, const GptShape& shape) {
   return "";
 }
 
+// ZeRO 2 and 3 reduce every micro-batch's gradient over dp: all data ranks run as many.
+std::string uneven_shares(const Layout& layout, int micro_batches) {
+  const std::string name = "layout " + layout.print();
+  const auto nearest_divisors = [](int of, int to) {
+    int below = std::min(to, of), above = to;
+    while (of % below != 0) --below;
+    while (above <= of && of % above != 0) ++above;
+    return above > of || above == below ? fmt::format("{}", below)
+                                        : fmt::format("{} or {}", below, above);
+  };
+  if (layout.shard_group > 0 && layout.zero == 0) {
+    return fmt::format(
+        "{}: shard{} divides the ranks that share a ZeRO state and zero0 shares "
+        "none; expected zero1, zero2 or zero3, or no shard",
+        name, layout.shard_group);
+  }
+  if (layout.shard_group > 0 && layout.dp % layout.shard_group != 0) {
+    return fmt::format("{}: a shard group of {} must divide dp {}; expected shard{}", name,
+                       layout.shard_group, layout.dp,
+                       nearest_divisors(layout.dp, layout.shard_group));
+  }
+  if (layout.zero >= 2 && micro_batches % layout.dp != 0) {
+    return fmt::format(
+        "{}: zero{} reduces gradients after every micro-batch, so dp {} must divide "
+        "the {} micro-batches of a step; expected dp {}, or zero1",
+        name, layout.zero, layout.dp, micro_batches, nearest_divisors(micro_batches, layout.dp));
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string problem(const Layout& layout, const GptShape& shape, int micro_batches, int ranks,
                     const std::vector<int>& stage_layers) {
   if (std::string text = problem(shape); !text.empty()) return text;
   if (std::string text = unsupported(layout); !text.empty()) return text;
-  if (shape.tied) {
-    return fmt::format(
-        "layout {}: tied weights (model.tied) are not supported yet: no plan adds the gradients of "
-        "both uses; expected model.tied = false",
-        layout.print());
-  }
   if (std::string text = too_few_pieces(layout, shape); !text.empty()) return text;
   if (std::string text = too_few_heads(layout, shape); !text.empty()) return text;
   if (micro_batches < 1) {
     return fmt::format("{} micro-batches a step; expected at least 1", micro_batches);
   }
+  if (std::string text = uneven_shares(layout, micro_batches); !text.empty()) return text;
   if (std::string text = pipeline_problem(layout, shape, micro_batches, stage_layers);
       !text.empty()) {
     return text;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
+
 namespace shardproof {
 namespace {
 
@@ -25,11 +27,7 @@ TEST(Legality, WhatIsNotSupportedYetIsNamed) {
     const char* name;
   };
   const Case cases[] = {
-      {"dp2.pp2", "pipeline parallelism (pp)"},
       {"ep2", "expert parallelism (ep)"},
-      {"dp2.zero2", "ZeRO stage 2"},
-      {"dp2.fsdp", "ZeRO stage 3 (fsdp)"},
-      {"dp4.zero1-shard2", "-shardF"},
   };
   for (const Case& each : cases) {
     const std::string text = problem(parse_layout(each.layout), GptShape{}, 4);
@@ -39,12 +37,32 @@ TEST(Legality, WhatIsNotSupportedYetIsNamed) {
   }
 }
 
-TEST(Legality, TiedWeightsAreRefused) {
-  GptShape shape;
-  shape.tied = true;
-  EXPECT_EQ(problem(parse_layout("tp2"), shape, 4),
-            "layout tp2: tied weights (model.tied) are not supported yet: no plan adds the "
-            "gradients of both uses; expected model.tied = false");
+TEST(Legality, ShardGroupsDivideDpAndEveryRankRunsAsManyMicroBatches) {
+  for (const char* text : {"dp2.zero2", "dp4.fsdp", "dp4.zero1-shard2", "dp4.zero3-shard1"}) {
+    EXPECT_EQ(problem(parse_layout(text), GptShape{}, 4), "") << text;
+  }
+  const struct {
+    const char* layout;
+    const char* rule;
+    const char* nearest;
+  } cases[] = {
+      {"dp3.zero2", "dp 3 must divide the 4 micro-batches of a step",
+       "expected dp 2 or 4, or zero1"},
+      {"dp5.zero3", "dp 5 must divide the 4 micro-batches of a step", "expected dp 4, or zero1"},
+      {"dp4.zero1-shard3", "a shard group of 3 must divide dp 4", "expected shard2 or 4"},
+      {"dp4-shard2", "zero0 shares none", "expected zero1, zero2 or zero3, or no shard"},
+  };
+  for (const auto& each : cases) {
+    Layout layout;
+    try {
+      layout = parse_layout(each.layout);
+    } catch (const Error&) {
+      layout = Layout{.dp = 4, .shard_group = 2};  // not written so, but a Layout is data
+    }
+    const std::string text = problem(layout, GptShape{}, 4);
+    EXPECT_TRUE(holds(text, each.rule)) << text;
+    EXPECT_TRUE(holds(text, each.nearest)) << text;
+  }
 }
 
 TEST(Legality, TensorAndContextRanksNeedPieces) {

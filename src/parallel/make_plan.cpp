@@ -1,17 +1,29 @@
-// make_plan: pure data parallelism has a plan of its own, without the per-axis exchanges.
+// make_plan: plain data parallelism has plans of its own, without the exchanges of the other axes.
 #include "parallel/make_plan.h"
 
 #include "base/check.h"
+#include "parallel/data_parallel.h"
 #include "parallel/legality.h"
 #include "parallel/mesh_parallel.h"
+#include "parallel/native_data_parallel.h"
 
 namespace shardproof {
 
-std::unique_ptr<Plan> make_plan(Mesh& mesh, const DataParallelOptions& options) {
+std::unique_ptr<Plan> make_plan(Mesh& mesh, const PlanOptions& options) {
   const Layout& layout = mesh.layout();
-  const std::string text = problem(layout, options.shape, options.micro_batches);
+  const std::string text =
+      problem(layout, options.shape, options.micro_batches, 0, options.stage_layers);
   SP_CHECK(text.empty(), text);
-  if (layout.tp == 1 && layout.cp == 1) return make_data_parallel(mesh, options);
+  const bool plain = layout.world() == layout.dp && layout.shard_group == 0;
+  if (plain && options.native && layout.zero == 0) {
+    return make_native_data_parallel(
+        mesh, {options.shape, options.micro_batches, options.seed, options.bucket_bytes,
+               options.overlap, {}});
+  }
+  if (plain && !options.native && layout.zero < 2 && !options.shape.tied) {
+    return make_data_parallel(mesh,
+                              {options.shape, options.micro_batches, layout.zero, options.seed});
+  }
   return make_mesh_parallel(mesh, options);
 }
 

@@ -4,11 +4,13 @@
 
 #include <memory>
 
-#include "parallel/data_parallel.h"
+#include "mesh/mesh.h"
+#include "parallel/plan.h"
+#include "parallel/plan_options.h"
 
 namespace shardproof {
 
 // Precondition: problem(layout, shape, micro_batches) is empty (SP_CHECK).
-std::unique_ptr<Plan> make_plan(Mesh& mesh, const DataParallelOptions& options);
+std::unique_ptr<Plan> make_plan(Mesh& mesh, const PlanOptions& options);
 
 }  // namespace shardproof

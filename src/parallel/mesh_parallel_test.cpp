@@ -18,10 +18,23 @@
 namespace shardproof {
 namespace {
 
-constexpr int micro_batches = 3;
-constexpr const char* layouts[] = {
-    "dp1",           "tp3",           "tp2.sp",      "cp2-zigzag",
-    "dp2.cp3.zero1", "tp3.cp2.zero1", "cp3-ulysses", "dp2.tp2.sp.cp2.zero1"};
+constexpr int micro_batches = 6;
+constexpr const char* layouts[] = {"dp1",
+                                   "tp3",
+                                   "tp2.sp",
+                                   "cp2-zigzag",
+                                   "cp3-ulysses",
+                                    "dp2.cp3.zero1",
+                                   "tp3.cp2.zero1",
+                                   "dp4.zero1-shard2",
+                                   "dp2.tp2.sp.cp2.zero1",
+                                   "dp3.zero2",
+                                   "dp2.tp3.zero3",
+                                   "dp2.cp3.zero3",
+                                   "dp6.zero3-shard2",
+                                   "dp1.zero3",
+                                   "dp6.zero2-shard3",
+                                   "dp2.tp2.sp.cp2.zero3"};
 
 GptShape tiny() {
   GptShape shape;
@@ -36,6 +49,14 @@ GptShape tiny() {
   return shape;
 }
 
+PlanOptions options() {
+  PlanOptions options;
+  options.shape = tiny();
+  options.micro_batches = micro_batches;
+  options.seed = 7;
+  return options;
+}
+
 template <typename Body>
 void with_plans(const std::string& text, const Body& body) {
   const Layout layout = parse_layout(text);
@@ -43,7 +64,7 @@ void with_plans(const std::string& text, const Body& body) {
   on_thread_ranks(layout.world(), [&](Communicator& comm) {
     at::set_num_threads(1);
     Mesh mesh(comm, layout);
-    const auto plan = make_mesh_parallel(mesh, {tiny(), micro_batches, layout.zero, 7});
+    const auto plan = make_mesh_parallel(mesh, options());
     body(mesh, *plan);
   });
 }
@@ -112,24 +133,33 @@ TEST(MeshParallel, EachElementIsOnOneRankWithTheBitsOfALoneRank) {
   for (const char* layout : layouts) EXPECT_TRUE(play(layout) == reference) << layout;
 }
 
-TEST(MeshParallel, OptimizerBytesAreTheExactShareWithinOneBlock) {
+TEST(MeshParallel, OptimizerBytesAreTheExactShareWithinOneBlockOfEachUnit) {
   for (const char* text : layouts) {
     SCOPED_TRACE(text);
+    const Layout layout = parse_layout(text);
     std::mutex mutex;
     std::map<int, std::int64_t> held, of_pieces;  // by tensor rank
     with_plans(text, [&](Mesh& mesh, Plan& plan) {
       const PlanBytes bytes = plan.bytes();
-      EXPECT_LT(std::abs(bytes.optimizer - bytes.optimizer_exact), 12 * block_elements);
+      EXPECT_EQ(bytes.units, layout.zero >= 2 ? 3 : 1);
+      EXPECT_LT(std::abs(bytes.optimizer - bytes.optimizer_exact),
+                12 * block_elements * bytes.units);
       std::int64_t elements = 0;
       for (const StateShard& shard : plan.shards("param", true)) elements += shard.range.size();
       EXPECT_EQ(bytes.parameters, 4 * elements);
       const std::lock_guard lock(mutex);
       held[mesh.at().tp] += bytes.optimizer;
-      of_pieces[mesh.at().tp] = 12 * elements;
+      if (layout.zero == 3) {
+        EXPECT_EQ(12 * elements, bytes.optimizer);
+        of_pieces[mesh.at().tp] += 12 * elements;
+      } else {
+        of_pieces[mesh.at().tp] = 12 * elements;
+      }
     });
-    const Layout layout = parse_layout(text);
+    const int copies = layout.shard_group == 0 ? 1 : layout.dp / layout.shard_group;
     for (const auto& [tp, bytes] : held) {
-      EXPECT_EQ(bytes, of_pieces[tp] * (layout.zero == 0 ? layout.dp * layout.cp : 1));
+      const int times = layout.zero == 0 ? layout.dp * layout.cp : layout.zero == 3 ? 1 : copies;
+      EXPECT_EQ(bytes, of_pieces[tp] * times);
     }
   }
 }
@@ -171,10 +201,10 @@ TEST(MakePlanDeathTest, RefusesWhatIsNotLegal) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(on_thread_ranks(2,
                                [&](Communicator& comm) {
-                                 Mesh mesh(comm, parse_layout("pp2"));
-                                 make_plan(mesh, {tiny(), micro_batches, 0, 7});
+                                 Mesh mesh(comm, parse_layout("ep2"));
+                                 make_plan(mesh, options());
                                }),
-               "pipeline parallelism");
+               "expert parallelism");
 }
 
 }  // namespace

@@ -18,6 +18,14 @@ std::vector<std::vector<int>> deal(const std::vector<int>& pieces, int ranks) {
 
 }  // namespace
 
+canonical::LeafOwners micro_batch_owners(const Layout& layout, int micro_batches) {
+  canonical::LeafOwners owners{micro_batches, {}};
+  for (int rank = 0; rank < layout.dp; ++rank) {
+    owners.owned.push_back(owned_micro_batches(layout, micro_batches, rank));
+  }
+  return owners;
+}
+
 canonical::LeafOwners tensor_owners(const Layout& layout, int tensor_pieces) {
   return canonical::LeafOwners::contiguous(tensor_pieces, layout.tp);
 }

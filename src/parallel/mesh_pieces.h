@@ -15,8 +15,9 @@
 
 namespace shardproof {
 
-canonical::LeafOwners tensor_owners(const Layout& layout, int tensor_pieces);      // by tp rank
-canonical::LeafOwners sequence_owners(const Layout& layout, int sequence_pieces);  // by cp rank
+canonical::LeafOwners micro_batch_owners(const Layout& layout, int micro_batches);  // by dp rank
+canonical::LeafOwners tensor_owners(const Layout& layout, int tensor_pieces);       // by tp rank
+canonical::LeafOwners sequence_owners(const Layout& layout, int sequence_pieces);   // by cp rank
 
 // The tensor pieces of tensor rank `tp_rank` whose attention each cp rank runs: all of them, or its
 // share under cp-ulysses, where that rank runs them for every sequence piece of the context group.

@@ -75,9 +75,10 @@ std::size_t leaves_of(Node node) {
 
 }  // namespace
 
-MeshSeams::MeshSeams(Mesh& mesh, const GptShape& shape, std::vector<at::Tensor> parameters,
-                     Sink sink, std::uint64_t seed, const StageChunk& stage)
-    : LoneSeams(shape, std::move(parameters), std::move(sink), seed),
+MeshSeams::MeshSeams(Mesh& mesh, const GptShape& shape, Source source, Sink sink,
+                     std::uint64_t seed, const StageChunk& stage)
+    : LoneSeams(shape, {}, std::move(sink), seed),
+      source_(std::move(source)),
       tensor_(mesh.axis(Axis::tensor)),
       context_(mesh.axis(Axis::context)),
       tensor_owners_(tensor_owners(mesh.layout(), shape.tensor_pieces)),

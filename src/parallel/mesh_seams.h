@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -33,11 +34,15 @@ struct StageChunk {
 
 class MeshSeams : public LoneSeams {
  public:
-  // `parameters` by global piece index; pieces of other tensor ranks and stages may be undefined.
-  MeshSeams(Mesh& mesh, const GptShape& shape, std::vector<at::Tensor> parameters, Sink sink,
-            std::uint64_t seed, const StageChunk& stage = {});
+  // The values of a piece for one use; only pieces that this chunk holds are asked for.
+  using Source = std::function<at::Tensor(int piece_index, const Site& site)>;
+  MeshSeams(Mesh& mesh, const GptShape& shape, Source source, Sink sink, std::uint64_t seed,
+            const StageChunk& stage = {});
 
   const OwnedPieces& owned() const override { return owned_; }
+  at::Tensor parameter(int piece_index, const Site& site) override {
+    return source_(piece_index, site);
+  }
   std::vector<at::Tensor> tensor_sum(Parts parts, const Site& site) override;
   std::vector<at::Tensor> sequence_gather(std::vector<at::Tensor> residual,
                                           const Site& site) override;
@@ -64,6 +69,7 @@ class MeshSeams : public LoneSeams {
   bool keys_are_here() const { return context_.size() == 1 || ulysses_; }
   std::vector<std::size_t> residual_counts(std::size_t piece_elements) const;
 
+  const Source source_;
   Communicator& tensor_;
   Communicator& context_;
   const canonical::LeafOwners tensor_owners_;

@@ -88,7 +88,7 @@ void expect_lone_bits(const GptShape& shape, const std::vector<const char*>& lay
     on_thread_ranks(layout.world(), [&](Communicator& comm) {
       Mesh mesh(comm, layout);
       RankStep step;
-      MeshSeams mine(mesh, shape, parameters, keep_leaves(step.leaves), seed);
+      MeshSeams mine(mesh, shape, from(parameters), keep_leaves(step.leaves), seed);
       run_on(mine, shape, table, step);
       const std::lock_guard lock(mutex);
       for (const auto& [key, sum] : step.losses) {
@@ -133,7 +133,7 @@ TEST(MeshSeams, UlyssesSendsTheFormulasBytes) {
     on_thread_ranks(layout.world(), [&](Communicator& comm) {
       Mesh mesh(comm, layout);
       RankStep step;
-      MeshSeams mine(mesh, shape, parameters, keep_leaves(step.leaves), seed);
+      MeshSeams mine(mesh, shape, from(parameters), keep_leaves(step.leaves), seed);
       const std::uint64_t before = mesh.axis(Axis::context).traffic().bytes_sent;
       run_on(mine, shape, table, step);
       const auto ranks = static_cast<std::uint64_t>(layout.cp);

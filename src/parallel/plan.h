@@ -29,10 +29,12 @@ struct StateShard {
 
 // Live bytes by use, counted from the buffers themselves.
 struct PlanBytes {
-  std::int64_t parameters = 0;
+  std::int64_t parameters = 0;       // what stays between steps
+  std::int64_t gathered = 0;         // buffers for whole units of sharded parameters
   std::int64_t gradients = 0;        // arena and tree partials
   std::int64_t optimizer = 0;        // masters and moments
   std::int64_t optimizer_exact = 0;  // 12 P / R, rounded down: the exact share
+  std::int64_t units = 1;            // owned in shares on their own: each rounds to whole blocks
   std::int64_t communication = 0;    // staging
 };
 

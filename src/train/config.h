@@ -65,7 +65,7 @@ struct OptimizerSection {
 };
 
 struct NumericsSection {
-  std::string reduction = "canonical";  // canonical (native comes later)
+  std::string reduction = "canonical";  // canonical | native: the backend's own sums
   int tensor_pieces = 2;                // V
   int sequence_pieces = 2;              // S
   bool portable = false;                // the same bits on every x86-64 machine; slow
@@ -79,9 +79,16 @@ struct CheckpointSection {
   bool operator==(const CheckpointSection&) const = default;
 };
 
-// How a layout divides the work in detail. Not part of the Case: never changes the bits.
+// How a layout divides the work in detail. Not part of the Case: never changes the bits of canonical
+// reduction.
 struct ParallelSection {
   std::vector<int> stage_layers;  // of each pipeline stage, chunk by chunk; empty: balanced
+  int unit_layers = 1;            // ZeRO 2 and 3: blocks that are reduced and gathered as one
+  int prefetch_forward = 1;       // ZeRO 3: units gathered ahead
+  int prefetch_backward = 1;
+  bool reshard_after_forward = true;  // ZeRO 3
+  int bucket_bytes = 4 << 20;         // native data parallelism: gradients that travel as one
+  bool overlap = true;                // native data parallelism: while the backward goes on
   bool operator==(const ParallelSection&) const = default;
 };
 

@@ -1,7 +1,20 @@
 // sections: config sections as the structs that modules take.
 #include "train/sections.h"
 
+#include "mesh/layout.h"
+
 namespace shardproof {
+namespace {
+
+// Nothing is cut further than the layout does.
+void cut_as_the_layout(GptShape& shape, const Layout& layout) {
+  const bool ulysses = layout.context_kind == "ulysses";
+  shape.tensor_pieces = layout.tp * (ulysses ? layout.cp : 1);
+  shape.sequence_pieces = layout.cp * (layout.cp > 1 && layout.context_kind == "zigzag" ? 2 : 1) *
+                          (layout.sequence_parallel ? layout.tp : 1);
+}
+
+}  // namespace
 
 GptShape shape_of(const Config& config) {
   GptShape shape;
@@ -16,6 +29,9 @@ GptShape shape_of(const Config& config) {
   shape.packed = config.data.packed;
   shape.label_smoothing = config.model.label_smoothing;
   shape.tied = config.model.tied;
+  if (config.numerics.reduction == "native") {
+    cut_as_the_layout(shape, parse_layout(config.run.layout));
+  }
   return shape;
 }
 
@@ -43,6 +59,21 @@ LoaderConfig loader_of(const Config& config) {
   loader.last = config.data.last == "short" ? LastBatch::fill : LastBatch::drop;
   loader.workers = config.data.workers;
   return loader;
+}
+
+PlanOptions plan_of(const Config& config) {
+  PlanOptions plan;
+  plan.shape = shape_of(config);
+  plan.micro_batches = config.micro_batches();
+  plan.seed = static_cast<std::uint64_t>(config.training.seed);
+  plan.native = config.numerics.reduction == "native";
+  plan.stage_layers = config.parallel.stage_layers;
+  plan.unit_layers = config.parallel.unit_layers;
+  plan.flow = {config.parallel.prefetch_forward, config.parallel.prefetch_backward,
+               config.parallel.reshard_after_forward};
+  plan.bucket_bytes = config.parallel.bucket_bytes;
+  plan.overlap = config.parallel.overlap;
+  return plan;
 }
 
 }  // namespace shardproof

@@ -52,7 +52,9 @@ void trace_memory(TraceWriter& trace, const Plan& plan, const MemoryLedger* ledg
   Json line{{"kind", "memory"}, {"step", step}, {"phase", "optimizer"}};
   line["bytes"] = Json{{"optimizer", bytes.optimizer},
                        {"optimizer_exact", bytes.optimizer_exact},
+                       {"units", bytes.units},
                        {"parameters", bytes.parameters},
+                       {"gathered", bytes.gathered},
                        {"gradients", bytes.gradients},
                        {"communication", bytes.communication}};
   if (ledger != nullptr) {

@@ -1,0 +1,73 @@
+// unit_parameters: the parameter values of one unit on one rank. Resident: whole all the time (ZeRO
+// 0 to 2). Sharded: the rank's share stays, the whole is gathered into a buffer of a pool for as
+// long as the model uses it (ZeRO 3). Collective over the gather group: gather, start_gather,
+// spread, in the same order on all its ranks. Thread rule: one rank's thread; the backend's
+// communication thread fills a gather under way.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/piece.h"
+#include "comm/communicator.h"
+
+namespace shardproof {
+
+// Flat fp32 buffers of one size, kept for reuse.
+class BufferPool {
+ public:
+  explicit BufferPool(std::int64_t elements) : elements_(elements) {}
+  at::Tensor take();
+  void give_back(at::Tensor buffer);
+  std::int64_t bytes() const;  // of all buffers ever made
+
+ private:
+  const std::int64_t elements_;
+  std::int64_t made_ = 0;
+  std::vector<at::Tensor> free_;
+};
+
+class UnitParameters {
+ public:
+  // `shares`: elements of the share of every rank of `group`. `pool` null: resident. All referred
+  // to must outlive this.
+  UnitParameters(const PieceTable& table, std::vector<std::size_t> shares, Communicator& group,
+                 BufferPool* pool);
+
+  bool sharded() const { return pool_ != nullptr; }
+  ElementRange share() const { return share_; }
+  float* share_data();  // of this rank's share
+  // The whole arena. Precondition: whole().
+  float* data() { return whole_.data_ptr<float>(); }
+  bool whole() const { return whole_.defined() && work_ == nullptr; }
+  // By piece of the table, in the piece's shape; valid until release(). Precondition: whole().
+  const at::Tensor& view(int piece_index) const;
+
+  // Resident: every rank's share reaches all ranks, after an update.
+  void spread();
+  // Sharded: starts a gather (nothing where it is whole or under way); ends it; frees the buffer.
+  void start_gather();
+  void gather();
+  void release();
+
+  std::int64_t resident_bytes() const;  // without gathered buffers
+
+ private:
+  void make_views();
+  Call gather_call();
+
+  const PieceTable& table_;
+  const std::vector<std::size_t> shares_;
+  Communicator& group_;
+  BufferPool* const pool_;
+  ElementRange share_;
+  at::Tensor kept_;   // the share, where sharded
+  at::Tensor whole_;  // the arena, or a buffer of the pool
+  std::vector<at::Tensor> views_;
+  std::unique_ptr<Work> work_;  // a gather under way
+};
+
+}  // namespace shardproof
