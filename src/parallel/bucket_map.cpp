@@ -30,8 +30,8 @@ Place place_of(const std::string& name) {
   const char* begin = name.data() + block_prefix.size();
   const auto parsed = std::from_chars(begin, name.data() + name.size(), layer);
   SP_CHECK(parsed.ec == std::errc(), "no layer in the name " + name);
-  constexpr std::string_view parts[] = {".ln1.", ".attn.q.", ".attn.k.", ".attn.v.", ".attn.proj.",
-                                        ".ln2.", ".mlp.up.", ".mlp.down."};
+  constexpr std::string_view parts[] = {".ln1.",       ".attn.q.", ".attn.k.", ".attn.v.",
+                                        ".attn.proj.", ".ln2.",    ".mlp.up.", ".mlp.down."};
   const auto found = std::ranges::find_if(
       parts, [&](std::string_view part) { return name.find(part) != std::string::npos; });
   SP_CHECK(found != std::end(parts), "an unknown part of a block: " + name);

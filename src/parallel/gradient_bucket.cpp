@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -21,12 +22,14 @@ at::Tensor flat(std::int64_t count, MemoryUse use) {
 
 }  // namespace
 
-GradientBucket::GradientBucket(PieceTable table, int leaves)
+GradientBucket::GradientBucket(PieceTable table,
+                               const std::function<int(const std::string&)>& leaves)
     : table_(std::move(table)),
-      leaves_(leaves),
       parameters_(flat(table_.elements(), MemoryUse::parameters)),
       gradient_(flat(table_.elements(), MemoryUse::gradients)),
-      arrived_(table_.pieces().size(), 0) {}
+      arrived_(table_.pieces().size(), 0) {
+  for (const PieceSpec& piece : table_.pieces()) leaves_.push_back(leaves(piece.name));
+}
 
 at::Tensor GradientBucket::view(int piece_index) const {
   const ElementRange range = table_.range(piece_index);
@@ -45,9 +48,9 @@ void GradientBucket::start_optimizer() {
 void GradientBucket::begin_step() {
   SP_CHECK(work_ == nullptr, "a step begins before a bucket has arrived");
   std::ranges::fill(arrived_, 0);
-  missing_ = static_cast<std::int64_t>(arrived_.size()) * leaves_;
+  missing_ = std::accumulate(leaves_.begin(), leaves_.end(), std::int64_t{0});
   launched_ = false;
-  if (leaves_ == 0) gradient_.zero_();  // a rank without micro-batches brings zeros
+  if (missing_ == 0) gradient_.zero_();  // a rank without micro-batches brings zeros
 }
 
 void GradientBucket::add(int piece_index, const at::Tensor& leaf) {
@@ -58,7 +61,7 @@ void GradientBucket::add(int piece_index, const at::Tensor& leaf) {
            "a gradient leaf must be contiguous fp32");
   float* sum = gradient_.data_ptr<float>() + range.lo;
   int& arrived = arrived_[static_cast<std::size_t>(piece_index)];
-  SP_CHECK_LT(arrived, leaves_);
+  SP_CHECK_LT(arrived, leaves_[static_cast<std::size_t>(piece_index)]);
   if (arrived++ == 0) {
     std::memcpy(sum, leaf.const_data_ptr<float>(), leaf.nbytes());
   } else {
@@ -71,7 +74,7 @@ void GradientBucket::add(int piece_index, const at::Tensor& leaf) {
 std::vector<std::string> GradientBucket::missing() const {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < arrived_.size(); ++i) {
-    if (arrived_[i] < leaves_) names.push_back(table_.pieces()[i].name);
+    if (arrived_[i] < leaves_[i]) names.push_back(table_.pieces()[i].name);
   }
   return names;
 }

@@ -1,12 +1,13 @@
 // gradient_bucket: one bucket of native data parallelism: the parameters, gradients and optimizer
 // state of its pieces, and the all-reduce of its gradient, under way or done.
-// Collective: launch(), finish(). Thread rule: one rank's thread; the communication thread adds into
-// the gradient between launch() and finish().
+// Collective: launch(), finish(). Thread rule: one rank's thread; the communication thread adds
+// into the gradient between launch() and finish().
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,8 +21,8 @@ namespace shardproof {
 
 class GradientBucket {
  public:
-  // `leaves`: gradients of each piece that a step brings on this rank.
-  GradientBucket(PieceTable table, int leaves);
+  // leaves(name): how many gradients of that parameter a step brings on this rank.
+  GradientBucket(PieceTable table, const std::function<int(const std::string&)>& leaves);
 
   const PieceTable& table() const { return table_; }
   float* parameters() { return parameters_.data_ptr<float>(); }
@@ -46,7 +47,7 @@ class GradientBucket {
 
  private:
   const PieceTable table_;
-  const int leaves_;
+  std::vector<int> leaves_;  // by piece
   at::Tensor parameters_, gradient_;
   std::optional<OptimizerShard> optimizer_;
   std::vector<int> arrived_;  // leaves, by piece

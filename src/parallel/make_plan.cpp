@@ -16,9 +16,12 @@ std::unique_ptr<Plan> make_plan(Mesh& mesh, const PlanOptions& options) {
   SP_CHECK(text.empty(), text);
   const bool plain = layout.world() == layout.dp && layout.shard_group == 0;
   if (plain && options.native && layout.zero == 0) {
-    return make_native_data_parallel(
-        mesh, {options.shape, options.micro_batches, options.seed, options.bucket_bytes,
-               options.overlap, {}});
+    return make_native_data_parallel(mesh, {options.shape,
+                                            options.micro_batches,
+                                            options.seed,
+                                            options.bucket_bytes,
+                                            options.overlap,
+                                            {}});
   }
   if (plain && !options.native && layout.zero < 2 && !options.shape.tied) {
     return make_data_parallel(mesh,

@@ -44,8 +44,8 @@ class MeshParallel : public Plan {
         groups_(mesh, zero_ == 3),
         table_(gpt_pieces(options.shape)),
         mine_(owned_micro_batches(mesh.layout(), options.micro_batches, mesh.at().dp)),
-        layers_(chunk_layers(mesh.layout(), mesh.at().pp, options.shape.layers,
-                             options.stage_layers)),
+        layers_(
+            chunk_layers(mesh.layout(), mesh.at().pp, options.shape.layers, options.stage_layers)),
         scalars_(options.micro_batches, options.shape.sequence_pieces,
                  loss_owners(mesh.layout(), options.micro_batches, options.shape.sequence_pieces),
                  mesh.world().rank()) {
@@ -147,17 +147,16 @@ class MeshParallel : public Plan {
   std::unique_ptr<BufferPool> pool_;  // ZeRO 3
   std::vector<std::unique_ptr<Unit>> units_;
   std::unique_ptr<TiedWeights> tied_;
-  std::unique_ptr<ParameterFlow> flow_;  // ZeRO 3
-  std::vector<Place> places_[2];         // by use, then index into table_
-  std::unique_ptr<StageLink> link_;      // pipeline
+  std::unique_ptr<ParameterFlow> flow_;            // ZeRO 3
+  std::vector<Place> places_[2];                   // by use, then index into table_
+  std::unique_ptr<StageLink> link_;                // pipeline
   std::vector<std::unique_ptr<MeshSeams>> seams_;  // by chunk
 };
 
 void MeshParallel::make_units(Mesh& mesh) {
   const auto owners = tensor_owners(mesh.layout(), options_.shape.tensor_pieces);
-  const auto specs =
-      units_of(options_.shape, owners.owned[static_cast<std::size_t>(mesh.at().tp)], layers_,
-               zero_ >= 2 ? options_.unit_layers : 0);
+  const auto specs = units_of(options_.shape, owners.owned[static_cast<std::size_t>(mesh.at().tp)],
+                              layers_, zero_ >= 2 ? options_.unit_layers : 0);
   if (zero_ == 3) pool_ = std::make_unique<BufferPool>(largest(specs));
   for (auto& places : places_) places.resize(table_.pieces().size());
   std::vector<int> chunks;
@@ -175,10 +174,10 @@ void MeshParallel::make_units(Mesh& mesh) {
 }
 
 void MeshParallel::add_unit(const UnitSpec& spec, Unit* parameters_of) {
-  units_.push_back(std::make_unique<Unit>(
-      groups_, spec,
-      UnitOptions{options_.micro_batches, options_.shape.sequence_pieces, options_.native,
-                  pool_.get(), parameters_of}));
+  units_.push_back(
+      std::make_unique<Unit>(groups_, spec,
+                             UnitOptions{options_.micro_batches, options_.shape.sequence_pieces,
+                                         options_.native, pool_.get(), parameters_of}));
   units_.back()->initialise(options_.shape, options_.seed);
   for (std::size_t i = 0; i < spec.table.pieces().size(); ++i) {
     const PieceSpec& piece = spec.table.pieces()[i];

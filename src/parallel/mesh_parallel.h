@@ -1,6 +1,6 @@
-// mesh_parallel: the plan of dp x tp (+sp) x cp x pp with any ZeRO stage. A rank holds the pieces of
-// its tensor coordinate in the layers of its pipeline stage, in units (unit.h); parameters that are
-// not cut are on every tensor rank, and each of them updates them with the same bits.
+// mesh_parallel: the plan of dp x tp (+sp) x cp x pp with any ZeRO stage. A rank holds the pieces
+// of its tensor coordinate in the layers of its pipeline stage, in units (unit.h); parameters that
+// are not cut are on every tensor rank, and each of them updates them with the same bits.
 // Gradients: leaves meet in tree(S) as far as the rank owns them; at the end of a micro-batch a
 // canonical reduce-scatter over cp leaves each context rank its share of the sum over S (under sp,
 // gradients of whole parameters are summed over cp x tp instead); shares of micro-batches meet in

@@ -59,6 +59,12 @@ struct RankStep {
   Leaves leaves;
 };
 
+MeshSeams::Source from(const std::vector<at::Tensor>& parameters) {
+  return [&parameters](int piece_index, const Site&) {
+    return parameters[static_cast<std::size_t>(piece_index)];
+  };
+}
+
 void run_on(Seams& seams, const GptShape& shape, const PieceTable& table, RankStep& step) {
   Gpt gpt(shape, table, seams);
   const auto batches = batches_of(shape);

@@ -43,7 +43,7 @@ class NativeDataParallel : public Plan {
         seams_(options.shape, views(), sink(), options.seed) {}
 
   const PieceTable& table() const override { return table_; }
-  Seams& seams() override { return seams_; }
+  Seams& seams(int) override { return seams_; }
   std::vector<int> micro_batches() const override { return mine_; }
 
   std::int64_t sum_tokens(std::int64_t mine) override {
@@ -59,7 +59,7 @@ class NativeDataParallel : public Plan {
     reduced_ = false;
   }
 
-  void end_micro_batch(int) override {}
+  void end_micro_batch(int, int) override {}
 
   StepTotals reduce(const StepShare& mine) override {
     check_nothing_is_missing();
@@ -95,6 +95,7 @@ class NativeDataParallel : public Plan {
   };
 
   std::vector<std::unique_ptr<GradientBucket>> make_buckets();
+  std::function<int(const std::string&)> leaves_of_a_step() const;
   std::vector<at::Tensor> views();
 
   LoneSeams::Sink sink() {
@@ -142,14 +143,22 @@ class NativeDataParallel : public Plan {
   LoneSeams seams_;
 };
 
+// Of a piece, by its name: each micro-batch and sequence piece brings one for each use.
+std::function<int(const std::string&)> NativeDataParallel::leaves_of_a_step() const {
+  const int once = static_cast<int>(mine_.size()) * options_.shape.sequence_pieces;
+  return [once, tied = options_.shape.tied](const std::string& name) {
+    return tied && name == "embed.weight" ? 2 * once : once;
+  };
+}
+
 std::vector<std::unique_ptr<GradientBucket>> NativeDataParallel::make_buckets() {
-  const int leaves = static_cast<int>(mine_.size()) * options_.shape.sequence_pieces;
   places_.resize(table_.pieces().size());
   std::vector<std::unique_ptr<GradientBucket>> buckets;
   for (const std::vector<int>& pieces : bucket_map(table_, options_.bucket_bytes)) {
     std::vector<PieceSpec> specs;
     for (const int i : pieces) specs.push_back(table_.pieces()[static_cast<std::size_t>(i)]);
-    auto bucket = std::make_unique<GradientBucket>(PieceTable(std::move(specs)), leaves);
+    auto bucket =
+        std::make_unique<GradientBucket>(PieceTable(std::move(specs)), leaves_of_a_step());
     const PieceTable& table = bucket->table();
     for (std::size_t i = 0; i < table.pieces().size(); ++i) {
       const PieceSpec& piece = table.pieces()[i];
@@ -181,8 +190,8 @@ std::vector<StateShard> NativeDataParallel::shards(const std::string& what, bool
   std::vector<StateShard> out;
   for (auto& bucket : buckets_) {
     const PieceTable& table = bucket->table();
-    const ElementRange held = replicated ? ElementRange{0, table.elements()}
-                                         : table.share(comm_.size(), comm_.rank());
+    const ElementRange held =
+        replicated ? ElementRange{0, table.elements()} : table.share(comm_.size(), comm_.rank());
     float* values = data(*bucket, what);
     for (std::size_t i = 0; i < table.pieces().size(); ++i) {
       const ElementRange piece = table.range(static_cast<int>(i));

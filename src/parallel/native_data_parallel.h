@@ -1,13 +1,13 @@
 // native_data_parallel: plain data parallelism as fast as the backend allows: gradients in buckets,
-// each all-reduced by the backend as soon as the last micro-batch's backward has made it ready, on a
-// communication thread, while the rest of that backward goes on. Nothing travels for the other
+// each all-reduced by the backend as soon as the last micro-batch's backward has made it ready, on
+// a communication thread, while the rest of that backward goes on. Nothing travels for the other
 // micro-batches (no_sync accumulation).
-// Sums, not means: the loss of every rank is its sum over valid tokens times 1 / (valid tokens of all
-// ranks), so gradients are added over ranks and divided by nothing. (With averaging, a rank would
-// have to backpropagate R times that.)
-// The backend's order of addition depends on the layout: judged by the error policy of
-// invariants/compare, not by bits; one layout run twice gives the same bits.
-// A gradient that never came is an Error naming the parameters, before anything is updated.
+// Sums, not means: the loss of every rank is its sum over valid tokens times 1 / (valid tokens of
+// all ranks), so gradients are added over ranks and divided by nothing. (With averaging, a rank
+// would have to backpropagate R times that.) The backend's order of addition depends on the layout:
+// judged by the error policy of invariants/compare, not by bits; one layout run twice gives the
+// same bits. A gradient that never came is an Error naming the parameters, before anything is
+// updated.
 #pragma once
 
 #include <functional>

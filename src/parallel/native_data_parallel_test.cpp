@@ -44,14 +44,14 @@ NativeOptions options_of(bool overlap) {
 
 StepTotals step(Plan& plan, bool skip_last_backward = false) {
   plan.begin_step(0);
-  Gpt model(tiny(), plan.table(), plan.seams());
+  Gpt model(tiny(), plan.table(), plan.seams(0));
   std::vector<LossLeaf> losses;
   for (const int m : plan.micro_batches()) {
     const auto leaves = model.forward(testing::random_batch(tiny(), m, 2, 5, 4));
     losses.insert(losses.end(), leaves.begin(), leaves.end());
     if (skip_last_backward && m == micro_batches - 1) continue;
     model.backward(m, 0.125);
-    plan.end_micro_batch(m);
+    plan.end_micro_batch(m, 0);
   }
   const StepTotals totals = plan.reduce({losses, 0, false});
   plan.update({}, {1e-2, 0.5, 0}, {"*.bias"});
@@ -149,14 +149,14 @@ TEST(NativeDataParallel, BucketsLeaveInTheLastBackwardAlone) {
     options.before_reduce = [&](std::span<float>) { ++launched; };
     const auto plan = make_native_data_parallel(mesh, options);
     plan->begin_step(0);
-    Gpt model(tiny(), plan->table(), plan->seams());
+    Gpt model(tiny(), plan->table(), plan->seams(0));
     std::vector<LossLeaf> losses;
     for (const int m : plan->micro_batches()) {
       EXPECT_EQ(launched, 0) << "before micro-batch " << m;
       const auto leaves = model.forward(testing::random_batch(tiny(), m, 2, 5, 4));
       losses.insert(losses.end(), leaves.begin(), leaves.end());
       model.backward(m, 0.125);
-      plan->end_micro_batch(m);
+      plan->end_micro_batch(m, 0);
     }
     EXPECT_EQ(launched, plan->bytes().units);
     EXPECT_GT(launched, 4);

@@ -17,8 +17,8 @@ namespace shardproof {
 
 class ParameterFlow {
  public:
-  // Units in the order of a forward pass (one may be there twice); chunk_of[u] is the model chunk of unit u: nothing is
-  // gathered ahead across chunks.
+  // Units in the order of a forward pass (one may be there twice); chunk_of[u] is the model chunk
+  // of unit u: nothing is gathered ahead across chunks.
   ParameterFlow(std::vector<UnitParameters*> units, std::vector<int> chunk_of, FlowOptions options);
 
   // The model is about to use a parameter of unit `u`.

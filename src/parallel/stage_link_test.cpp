@@ -149,11 +149,13 @@ void play(Communicator& comm, const Layout& layout, int micro_batches,
   const auto ranges = chunk_layers(layout, mesh.at().pp, shape.layers, sizes);
   for (const LayerRange& layers : ranges) {
     const StageChunk stage{&link, static_cast<int>(chunks.size()), layers};
-    seams.push_back(std::make_unique<MeshSeams>(mesh, shape, parameters_of(table, layers),
-                                                all.sink(), seed, stage));
+    const auto source = [values = parameters_of(table, layers)](int piece_index, const Site&) {
+      return values.at(static_cast<std::size_t>(piece_index));
+    };
+    seams.push_back(std::make_unique<MeshSeams>(mesh, shape, source, all.sink(), seed, stage));
     chunks.push_back(std::make_unique<Gpt>(shape, table, *seams.back()));
   }
-  const auto mine = owned_micro_batches(micro_batches, layout.dp, mesh.at().dp);
+  const auto mine = owned_micro_batches(layout, micro_batches, mesh.at().dp);
   const Schedule schedule = stage_schedule(layout, mesh.at().pp, mine);
   run(schedule, batches_of(micro_batches), chunks, all);
   link.finish();

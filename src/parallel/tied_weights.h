@@ -1,9 +1,8 @@
 // tied_weights: one weight with two uses, by the embedding and by the head. Each use has gradients
 // of its own, summed over all micro-batches first; then head is added to embedding. The embedding's
-// unit owns the state. With pipeline stages the head's rank keeps a copy of the values, and shares of
-// gradients and values cross between the first and the last stage.
-// Collective: both calls, over the ranks of a pipeline that hold one of the units.
-// Thread rule: one rank's thread.
+// unit owns the state. With pipeline stages the head's rank keeps a copy of the values, and shares
+// of gradients and values cross between the first and the last stage. Collective: both calls, over
+// the ranks of a pipeline that hold one of the units. Thread rule: one rank's thread.
 #pragma once
 
 #include "comm/communicator.h"

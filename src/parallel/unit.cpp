@@ -49,8 +49,8 @@ Unit::Unit(PlanGroups& groups, UnitSpec spec, const UnitOptions& options)
       shares_(state_shares(groups, spec_.table)),
       own_parameters_(options.parameters_of != nullptr
                           ? nullptr
-                          : std::make_unique<UnitParameters>(spec_.table, shares_,
-                                                             groups.gather(), options.pool)),
+                          : std::make_unique<UnitParameters>(spec_.table, shares_, groups.gather(),
+                                                             options.pool)),
       parameters_(own_parameters_ ? own_parameters_.get() : options.parameters_of->parameters_),
       sequence_(groups, spec_.table, options.sequence_pieces, context_shares(groups, shares_),
                 options.native),

@@ -25,8 +25,8 @@ struct UnitSpec {
 // The units of a rank in the order of a forward pass: chunks ascending, then embedding, blocks,
 // head. `tensor_pieces`: those this rank owns. The chunk that starts at layer 0 holds the
 // embedding, the one that ends at the last layer the head. `unit_layers`: blocks of a unit; 0: a
-// chunk is one unit. A tied embedding's weight is a unit of its own, first where the embedding is and
-// last where the head is.
+// chunk is one unit. A tied embedding's weight is a unit of its own, first where the embedding is
+// and last where the head is.
 std::vector<UnitSpec> units_of(const GptShape& shape, const std::vector<int>& tensor_pieces,
                                const std::vector<LayerRange>& chunks, int unit_layers);
 

@@ -79,8 +79,8 @@ struct CheckpointSection {
   bool operator==(const CheckpointSection&) const = default;
 };
 
-// How a layout divides the work in detail. Not part of the Case: never changes the bits of canonical
-// reduction.
+// How a layout divides the work in detail. Not part of the Case: never changes the bits of
+// canonical reduction.
 struct ParallelSection {
   std::vector<int> stage_layers;  // of each pipeline stage, chunk by chunk; empty: balanced
   int unit_layers = 1;            // ZeRO 2 and 3: blocks that are reduced and gathered as one

@@ -46,8 +46,8 @@ ScheduleConfig schedule_of(const Config& config) {
 }
 
 DatasetConfig dataset_of(const Config& config) {
-  return {config.data.kind, config.data.path, config.data.samples, config.data.ignored,
-          config.data.packed, config.data.end_token};
+  return {config.data.kind,    config.data.path,   config.data.samples,
+          config.data.ignored, config.data.packed, config.data.end_token};
 }
 
 LoaderConfig loader_of(const Config& config) {
