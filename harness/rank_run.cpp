@@ -45,10 +45,19 @@ std::string parameters_digest(Plan& plan, bool whole_only) {
   return hash.finish().hex();
 }
 
-// Ranks along dp and cp hold the same parameters, ranks along tp those that are not cut.
+// Ranks along dp and cp hold the same parameters, ranks along tp those that are not cut. Under ZeRO
+// 3 every rank of a shard group has its own share: only copies of a share can agree.
 void agree_on_parameters(Mesh& mesh, Plan& plan) {
+  const Layout& layout = mesh.layout();
+  Communicator& data = mesh.axis(Axis::data);
   const std::vector<Fact> all{{"parameters", parameters_digest(plan, false)}};
-  agree_on(mesh.axis(Axis::data), all);
+  if (layout.zero == 3) {
+    const int group = layout.shard_group == 0 ? layout.dp : layout.shard_group;
+    const int dp = mesh.at().dp;
+    agree_on(*data.split(dp % group, dp / group, "copies", default_deadline(data)), all);
+    return;
+  }
+  agree_on(data, all);
   agree_on(mesh.axis(Axis::context), all);
   agree_on(mesh.axis(Axis::tensor),
            {{"parameters that are not cut", parameters_digest(plan, true)}});

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "parallel/mesh_pieces.h"
 #include "parallel/mesh_seams.h"
+#include "parallel/parameter_flow.h"
 #include "parallel/stage_link.h"
 #include "parallel/step_scalars.h"
 #include "parallel/tied_weights.h"
