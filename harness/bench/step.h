@@ -1,6 +1,7 @@
-// step: `shardproof bench step`: tokens/s of a training step on MPI ranks (ZeRO-1, canonical order,
-// trace off) as a ratio to PyTorch DDP on the same machine in the same run, rounds interleaved; and
-// what the default Case's logical pieces cost beside it. Ratios are medians over rounds.
+// step: `shardproof bench step`: tokens/s of a training step on MPI ranks (trace off) as a ratio to
+// PyTorch on the same machine in the same run, rounds interleaved: ZeRO-1 in canonical order and
+// native data parallelism against DDP, ZeRO-3 against FSDP2; and what the default Case's logical
+// pieces cost beside it. Ratios are medians over rounds.
 #pragma once
 
 #include <string>
@@ -12,9 +13,9 @@
 namespace shardproof::bench {
 
 struct StepBench {
-  std::string name;     // "tiny", "10.9M"
+  std::string name;     // "tiny zero1"
+  std::string peer;     // "ddp" | "fsdp"
   Config config;        // of our run
-  int steps = 60;       // timed, after the warm-up
   double required = 0;  // tokens/s ratio that is asked for
 };
 
@@ -24,7 +25,7 @@ struct StepBenchOptions {
   int ranks = 2;
   int rounds = 3;
   std::string python;  // an interpreter with torch; empty: search
-  bool quick = false;  // tiny only, one round
+  bool quick = false;  // tiny models only, one round
 };
 
 // Error environment when no Python with torch is found.

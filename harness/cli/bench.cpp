@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include "harness/bench/comm.h"
+#include "harness/bench/overlap.h"
+#include "harness/bench/reduction.h"
 #include "harness/bench/step.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/environment.h"
@@ -49,7 +51,8 @@ void add_step(CLI::App& bench, int& status) {
     bool check = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = bench.add_subcommand("step", "A training step on MPI ranks against PyTorch DDP");
+  CLI::App* verb =
+      bench.add_subcommand("step", "A training step on MPI ranks against PyTorch DDP and FSDP2");
   verb->add_option("--ranks", options->bench.ranks, "Number of ranks")
       ->check(integer_range(1, 8))
       ->capture_default_str();
@@ -72,6 +75,37 @@ void add_step(CLI::App& bench, int& status) {
       bench::print_step_bench(result);
     }
     if (options->check) status = bench::step_bench_status(result);
+  });
+}
+
+// A bench that has rounds, and a quick form.
+template <typename Options>
+void add_rounds(CLI::App& bench, int& status, const char* name, const char* what,
+                Json (*run)(const Options&), void (*print)(const Json&),
+                int (*judge)(const Json&)) {
+  struct Given {
+    Options bench;
+    bool json = false;
+    bool check = false;
+  };
+  auto given = std::make_shared<Given>();
+  CLI::App* verb = bench.add_subcommand(name, what);
+  verb->add_option("--rounds", given->bench.rounds, "Turns of both sides; medians count")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  verb->add_flag("--quick", given->bench.quick, "A smaller model, one round");
+  verb->add_flag("--json", given->json, "Print JSON");
+  verb->add_flag("--check", given->check, "Exit 1 when a limit is not kept");
+  verb->footer(fmt::format(
+      "Examples:\n  shardproof bench {0}\n  shardproof bench {0} --quick --json", name));
+  verb->callback([given, &status, run, print, judge] {
+    const Json result = run(given->bench);
+    if (given->json) {
+      fmt::print("{}\n", result.dump());
+    } else {
+      print(result);
+    }
+    if (given->check) status = judge(result);
   });
 }
 
@@ -102,6 +136,12 @@ void add_bench(CLI::App& app, int& status) {
   bench->footer("Examples:\n  shardproof bench comm\n  shardproof bench step");
   add_comm(*bench, status);
   add_step(*bench, status);
+  add_rounds<bench::ReductionBenchOptions>(
+      *bench, status, "reduction", "Canonical order against native sums",
+      bench::run_reduction_bench, bench::print_reduction_bench, bench::reduction_bench_status);
+  add_rounds<bench::OverlapBenchOptions>(
+      *bench, status, "overlap", "Communication that native data parallelism hides",
+      bench::run_overlap_bench, bench::print_overlap_bench, bench::overlap_bench_status);
   add_comm_rank(*bench, status);
 }
 

@@ -42,6 +42,7 @@ class MeshParallel : public Plan {
   MeshParallel(Mesh& mesh, const PlanOptions& options)
       : options_(options),
         zero_(mesh.layout().zero),
+        eager_(zero_ >= 2 || options.native),
         groups_(mesh, zero_ == 3),
         table_(gpt_pieces(options.shape)),
         mine_(owned_micro_batches(mesh.layout(), options.micro_batches, mesh.at().dp)),
@@ -73,11 +74,10 @@ class MeshParallel : public Plan {
     for (const auto& unit : units_) unit->begin_step();
   }
 
-  // Under ZeRO 2 and 3 a unit has ended its micro-batch as soon as it was complete.
   void end_micro_batch(int micro_batch, int chunk) override {
     for (const auto& unit : units_) {
       if (unit->spec().chunk != chunk) continue;
-      if (zero_ < 2 || !unit->empty()) unit->end_micro_batch(micro_batch);
+      if (!eager_ || !unit->empty()) unit->end_micro_batch(micro_batch);
     }
   }
 
@@ -135,11 +135,13 @@ class MeshParallel : public Plan {
     const Place& at = place(piece_index, site.use);
     Unit& unit = *units_[static_cast<std::size_t>(at.unit)];
     unit.leaf(at.piece_index, sequence_piece, leaf);
-    if (zero_ >= 2 && unit.complete()) unit.end_micro_batch(site.micro_batch);
+    if (eager_ && unit.complete()) unit.end_micro_batch(site.micro_batch);
   }
 
   const PlanOptions options_;
   const int zero_;
+  // Units end a micro-batch as soon as they are complete, so that one unsharded gradient lives.
+  const bool eager_;
   PlanGroups groups_;
   const PieceTable table_;  // of the model
   const std::vector<int> mine_;
@@ -157,7 +159,7 @@ class MeshParallel : public Plan {
 void MeshParallel::make_units(Mesh& mesh) {
   const auto owners = tensor_owners(mesh.layout(), options_.shape.tensor_pieces);
   const auto specs = units_of(options_.shape, owners.owned[static_cast<std::size_t>(mesh.at().tp)],
-                              layers_, zero_ >= 2 ? options_.unit_layers : 0);
+                              layers_, eager_ ? options_.unit_layers : 0);
   if (zero_ == 3) pool_ = std::make_unique<BufferPool>(largest(specs));
   for (auto& places : places_) places.resize(table_.pieces().size());
   std::vector<int> chunks;

@@ -2,9 +2,9 @@
 // share (every micro-batch).
 #include "parallel/native_batch_sum.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -29,10 +29,9 @@ class NativeBatchSum : public BatchSum {
                                options_.shares.begin() + groups.shard_rank(), std::size_t{0})),
         whole_(std::accumulate(options_.shares.begin(), options_.shares.end(), std::size_t{0})) {}
 
+  // With one context rank the gradient comes in an arena of its own.
   at::Tensor spare() override {
-    if (groups_.context().size() == 1 && options_.every_micro_batch) return {};
-    if (free_.defined()) return std::exchange(free_, at::Tensor());
-    return zeros(whole_);
+    return groups_.context().size() == 1 ? at::Tensor() : zeros(whole_);
   }
 
   void add(int, at::Tensor gradient) override {
@@ -43,15 +42,18 @@ class NativeBatchSum : public BatchSum {
     }
     if (!sum_.defined()) {
       sum_ = std::move(gradient);
-      return;
+    } else if (!any_) {
+      std::memcpy(sum_.data_ptr(), gradient.const_data_ptr(), gradient.nbytes());
+    } else {
+      canonical::add_into(sum_.data_ptr(), gradient.const_data_ptr(),
+                          static_cast<std::size_t>(sum_.numel()), Dtype::f32);
     }
-    canonical::add_into(sum_.data_ptr(), gradient.const_data_ptr(),
-                        static_cast<std::size_t>(sum_.numel()), Dtype::f32);
-    if (!options_.every_micro_batch) free_ = std::move(gradient);
+    any_ = true;
   }
 
   float* reduce() override {
-    if (!sum_.defined()) sum_ = zeros(options_.every_micro_batch ? share_ : whole_);  // no leaf
+    if (!sum_.defined()) sum_ = zeros(options_.every_micro_batch ? share_ : whole_);
+    if (!any_) sum_.zero_();  // a rank without micro-batches
     auto* data = sum_.data_ptr<float>();
     if (!options_.every_micro_batch) {
       scatter(data, data + begin_);
@@ -63,17 +65,9 @@ class NativeBatchSum : public BatchSum {
     return data;
   }
 
-  void clear() override {
-    if (sum_.defined() && !options_.every_micro_batch) free_ = std::move(sum_);
-    sum_ = at::Tensor();
-  }
-
+  void clear() override { any_ = false; }
   std::int64_t live_bytes() const override {
-    std::int64_t bytes = 0;
-    for (const at::Tensor* each : {&sum_, &free_}) {
-      if (each->defined()) bytes += static_cast<std::int64_t>(each->nbytes());
-    }
-    return bytes;
+    return sum_.defined() ? static_cast<std::int64_t>(sum_.nbytes()) : 0;
   }
 
  private:
@@ -85,7 +79,7 @@ class NativeBatchSum : public BatchSum {
   const BatchSumOptions options_;
   const std::size_t share_, begin_, whole_;
   at::Tensor sum_;
-  at::Tensor free_;  // an arena kept for the next micro-batch
+  bool any_ = false;  // something has been added since clear()
 };
 
 }  // namespace

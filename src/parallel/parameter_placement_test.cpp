@@ -82,6 +82,14 @@ void check_all(const Layout& layout, const GptShape& shape, int rank,
   }
 }
 
+PlanOptions options() {
+  PlanOptions options;
+  options.shape = odd_shape();
+  options.micro_batches = 4;
+  options.seed = seed;
+  return options;
+}
+
 TEST(ParameterPlacement, RecordsAreWhatThePlanHolds) {
   for (const char* text : {"dp1", "tp2", "tp3", "tp4.sp", "cp2", "cp2-ulysses", "tp2.sp.cp2-zigzag",
                            "tp2.cp2-ulysses", "dp2.tp2.zero1", "tp3.cp2.zero1"}) {
@@ -89,7 +97,7 @@ TEST(ParameterPlacement, RecordsAreWhatThePlanHolds) {
     const Layout layout = parse_layout(text);
     on_thread_ranks(layout.world(), [&](Communicator& comm) {
       Mesh mesh(comm, layout);
-      const auto plan = make_plan(mesh, {odd_shape(), 4, layout.zero, seed});
+      const auto plan = make_plan(mesh, options());
       check_all(layout, odd_shape(), comm.rank(),
                 parameter_placements(layout, odd_shape(), comm.rank()), local_parameters(*plan));
     });

@@ -93,7 +93,11 @@ void expect_predicted(const char* text, const GptShape& shape) {
         wrap(world.split(0, rank, "recorded", default_deadline(world)), {recorder, {}});
     Mesh mesh(*comm, layout);
     MeshSeams seams(
-        mesh, shape, parameters, [](int, int, at::Tensor, const Site&) {}, seed);
+        mesh, shape,
+        [&](int piece_index, const Site&) {
+          return parameters[static_cast<std::size_t>(piece_index)];
+        },
+        [](int, int, at::Tensor, const Site&) {}, seed);
     Gpt gpt(shape, table, seams);
     Watch tensor(mesh.axis(Axis::tensor), *recorder);
     Watch context(mesh.axis(Axis::context), *recorder);

@@ -55,7 +55,8 @@ Unit::Unit(PlanGroups& groups, UnitSpec spec, const UnitOptions& options)
       sequence_(groups, spec_.table, options.sequence_pieces, context_shares(groups, shares_),
                 options.native),
       batch_(make_batch_sum(groups, {options.micro_batches, data_shares(groups, shares_),
-                                     sharded_gradients(), options.native})) {
+                                     sharded_gradients(), options.native})),
+      keeps_arenas_(!sharded_gradients() && !options.native) {
   if (everything() && owns_state()) whole_gradient_ = gradients(spec_.table.elements());
 }
 
@@ -87,7 +88,7 @@ void Unit::leaf(int piece_index, int sequence_piece, const at::Tensor& gradient)
 
 void Unit::end_micro_batch(int micro_batch) {
   batch_->add(micro_batch, sequence_.finish(batch_->spare()));
-  if (sharded_gradients()) sequence_.release();
+  if (!keeps_arenas_) sequence_.release();
 }
 
 float* Unit::reduce_share() {

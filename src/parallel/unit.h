@@ -90,6 +90,7 @@ class Unit {
   std::unique_ptr<BatchSum> batch_;
   std::optional<OptimizerShard> optimizer_;
   at::Tensor whole_gradient_;  // ZeRO 0
+  const bool keeps_arenas_;    // between micro-batches
   float* reduced_ = nullptr;   // of what the optimizer owns; an empty share may be null
   bool is_reduced_ = false;
 };

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The peer of `shardproof bench step`: a plain PyTorch GPT under DistributedDataParallel on gloo.
+"""The peer of `shardproof bench step`: a plain PyTorch GPT on gloo, under DistributedDataParallel
+(--mode ddp) or fully sharded by FSDP2, a unit a block (--mode fsdp).
 
-One compute thread a rank; the timed step is forward, backward (with DDP's overlapped all-reduce),
-clip_grad_norm_, fused-by-foreach AdamW, zero_grad. Tokens are drawn before the clock starts.
-usage: peer_ddp.py --ranks 2 --layers 2 --width 32 --heads 4 --vocabulary 64 --sequence 16
+One compute thread a rank; the timed step is forward, backward (with the wrapper's overlapped
+communication), clip_grad_norm_, fused-by-foreach AdamW, zero_grad. Tokens are drawn before the
+clock starts.
+usage: peer.py --mode ddp --ranks 2 --layers 2 --width 32 --heads 4 --vocabulary 64 --sequence 16
        --batch 4 --steps 60      prints one line of JSON: parameters, median step in seconds, loss.
 """
 import argparse
@@ -54,6 +56,15 @@ class Gpt(nn.Module):
         return self.head(self.ln_f(x))
 
 
+def shard(gpt, ranks):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    mesh = init_device_mesh("cpu", (ranks,))
+    for block in gpt.blocks:
+        fully_shard(block, mesh=mesh)
+    return fully_shard(gpt, mesh=mesh)
+
+
 def train(rank, args, port):
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -61,7 +72,8 @@ def train(rank, args, port):
     dist.init_process_group("gloo", rank=rank, world_size=args.ranks)
     gpt = Gpt(args)
     parameters = sum(p.numel() for p in gpt.parameters())
-    model = nn.parallel.DistributedDataParallel(gpt)
+    ddp = args.mode == "ddp"
+    model = nn.parallel.DistributedDataParallel(gpt) if ddp else shard(gpt, args.ranks)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=True)
     generator = torch.Generator().manual_seed(rank)
     seconds = []
@@ -85,6 +97,7 @@ def train(rank, args, port):
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--mode", choices=("ddp", "fsdp"), required=True)
     for name in ("ranks", "layers", "width", "heads", "vocabulary", "sequence", "batch", "steps"):
         parser.add_argument("--" + name, type=int, required=True)
     args = parser.parse_args()
