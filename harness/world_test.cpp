@@ -199,7 +199,7 @@ TEST(World, RefusesWhatCannotRun) {
     set_key(request.config, assignment);
     return error_of([&] { run_on_threads(request); });
   };
-  EXPECT_EQ(run_with("run.layout=dp2.pp2").kind(), ErrorKind::bad_input);
+  EXPECT_EQ(run_with("run.layout=dp2.ep2").kind(), ErrorKind::bad_input);
   EXPECT_EQ(run_with("data.path=/no/such/text").kind(), ErrorKind::bad_input);
   EXPECT_EQ(run_with("numerics.portable=true").kind(), ErrorKind::refused);
   const Error fault = run_with("run.fault=1:0:forward:kill");

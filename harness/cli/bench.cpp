@@ -91,7 +91,7 @@ void add_rounds(CLI::App& bench, int& status, const char* name, const char* what
   auto given = std::make_shared<Given>();
   CLI::App* verb = bench.add_subcommand(name, what);
   verb->add_option("--rounds", given->bench.rounds, "Turns of both sides; medians count")
-      ->check(CLI::Range(1, 100))
+      ->check(integer_range(1, 100))
       ->capture_default_str();
   verb->add_flag("--quick", given->bench.quick, "A smaller model, one round");
   verb->add_flag("--json", given->json, "Print JSON");

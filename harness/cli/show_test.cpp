@@ -55,8 +55,10 @@ TEST(Show, LayoutPrintsTheGroupsOfEveryAxis) {
                                "tp   2  [0 1] [2 3] [4 5] [6 7]\n"),
             result.output.npos)
       << result.output;
-  EXPECT_NE(result.output.find("can be trained: no: layout dp2.tp2.pp2: pipeline parallelism"),
-            result.output.npos);
+  EXPECT_NE(result.output.find("can be trained: yes"), result.output.npos) << result.output;
+  const Shown refused = show({"layout", "dp2.ep2"});
+  EXPECT_NE(refused.output.find("can be trained: no: layout dp2.ep2: expert parallelism"),
+            refused.output.npos);
 }
 
 TEST(Show, LayoutAsJson) {
@@ -146,7 +148,7 @@ TEST(Show, BadUsageIsRefusedWithTwo) {
   expect_refusal({"data", "--set", "training.stesp=1"}, {"training.stesp", "training.steps"});
   expect_refusal({"data", "--set", "data.samples=15"}, {"15 samples", "data.last short"});
   expect_refusal({"data", "--steps", "0"}, {"--steps"});
-  expect_refusal({"data", "--layout", "dp2.pp2"}, {"not supported yet"});
+  expect_refusal({"data", "--layout", "dp2.ep2"}, {"not supported yet"});
   expect_refusal({"collectives", "--ranks", "0"}, {"--ranks"});
 }
 

@@ -53,7 +53,7 @@ RC_GTEST_PROP(BucketMap, BucketsKeepTheOrderAndAreFullButTheLast, ()) {
 }
 
 TEST(BucketMapDeathTest, ABucketOfNothingIsABug) {
-  EXPECT_DEATH(bucket_map(table_of(1), 0), "0 < 0");
+  EXPECT_DEATH(bucket_map(table_of(1), 0), "0 < bucket_bytes");
 }
 
 }  // namespace

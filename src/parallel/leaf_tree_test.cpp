@@ -91,7 +91,7 @@ TEST(BatchTree, SiblingsMeetAndArenasAreKept) {
 TEST(BatchTreeDeathTest, RefusesWrongMicroBatches) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   BatchTree tree(2, 2);
-  EXPECT_DEATH(tree.add(2, tree.take()), "2 vs 2");
+  EXPECT_DEATH(tree.add(2, tree.take()), "3 vs 2");
   EXPECT_DEATH(tree.add(0, at::zeros({3}, at::kFloat)), "3 vs 2");
   tree.add(0, tree.take());
   EXPECT_DEATH(tree.add(0, tree.take()), "twice");

@@ -95,7 +95,7 @@ RC_GTEST_PROP(PipelineRules, ALegalPipelineNeverHangs, ()) {
   const GptShape shape = with_layers(*rc::gen::inRange(1, 20));
   if (!pipeline_problem(layout, shape, micro_batches).empty()) return;
   for (int data_rank = 0; data_rank < layout.dp; ++data_rank) {
-    const auto mine = owned_micro_batches(micro_batches, layout.dp, data_rank);
+    const auto mine = owned_micro_batches(layout, micro_batches, data_rank);
     simulate(all_stages(layout, mine), chunks_of(layout));
   }
 }

@@ -75,14 +75,14 @@ TEST(Config, DataMustFit) {
 TEST(Config, ModelAndLayoutMustFit) {
   expect_refusal({"model.heads=3"}, {"--set model.heads=3", "model:"});
   expect_refusal({"numerics.sequence_pieces=3"}, {"--set numerics.sequence_pieces=3"});
-  expect_refusal({"run.layout=dp2.pp2"},
-                 {"--set run.layout=dp2.pp2", "run.layout:", "pipeline parallelism (pp)",
+  expect_refusal({"run.layout=dp2.ep2"},
+                 {"--set run.layout=dp2.ep2", "run.layout:", "expert parallelism (ep)",
                   "not supported yet", "dpN, tpN"});
   expect_refusal({"parallel.stage_layers=[1,1]"},
                  {"--set parallel.stage_layers=[1,1]",
                   "expected one of at least 1 for each of 1 stage", "such as [2]"});
   expect_refusal({"run.layout=tp3"}, {"--set run.layout=tp3", "expected tp 1 to 2"});
-  expect_refusal({"run.layout=dp4.zero2"}, {"ZeRO stage 2 is not supported yet"});
+  expect_refusal({"run.layout=dp3.zero2"}, {"dp 3 must divide the 4 micro-batches of a step"});
   expect_refusal({"run.layout=dq4"}, {"--set run.layout=dq4", "part \"dq4\"", "expected"});
 }
 
