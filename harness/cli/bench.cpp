@@ -4,6 +4,7 @@
 
 #include "harness/bench/comm.h"
 #include "harness/bench/overlap.h"
+#include "harness/bench/pipeline.h"
 #include "harness/bench/reduction.h"
 #include "harness/bench/step.h"
 #include "harness/cli/cli.h"
@@ -109,6 +110,34 @@ void add_rounds(CLI::App& bench, int& status, const char* name, const char* what
   });
 }
 
+void add_pipeline(CLI::App& bench, int& status) {
+  struct Options {
+    bench::PipelineBenchOptions bench;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb =
+      bench.add_subcommand("pipeline", "Idle time of a pipeline stage beside the formula");
+  verb->add_option("--steps", options->bench.steps, "Timed steps of each run")
+      ->check(integer_range(1, 10000))
+      ->capture_default_str();
+  verb->add_flag("--quick", options->bench.quick, "A tiny model");
+  verb->add_flag("--json", options->json, "Print JSON");
+  verb->footer(
+      "Examples:\n"
+      "  shardproof bench pipeline\n"
+      "  shardproof bench pipeline --quick --json");
+  verb->callback([options, &status] {
+    const Json result = bench::run_pipeline_bench(options->bench);
+    if (options->json) {
+      fmt::print("{}\n", result.dump());
+    } else {
+      bench::print_pipeline_bench(result);
+    }
+    status = 0;
+  });
+}
+
 // One MPI rank of `bench comm`, which the launcher starts.
 void add_comm_rank(CLI::App& bench, int& status) {
   auto quick = std::make_shared<bool>(false);
@@ -136,6 +165,7 @@ void add_bench(CLI::App& app, int& status) {
   bench->footer("Examples:\n  shardproof bench comm\n  shardproof bench step");
   add_comm(*bench, status);
   add_step(*bench, status);
+  add_pipeline(*bench, status);
   add_rounds<bench::ReductionBenchOptions>(
       *bench, status, "reduction", "Canonical order against native sums",
       bench::run_reduction_bench, bench::print_reduction_bench, bench::reduction_bench_status);
