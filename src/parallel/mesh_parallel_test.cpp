@@ -58,13 +58,13 @@ PlanOptions options() {
 }
 
 template <typename Body>
-void with_plans(const std::string& text, const Body& body) {
+void with_plans(const std::string& text, const Body& body, const PlanOptions& of = options()) {
   const Layout layout = parse_layout(text);
-  ASSERT_EQ(problem(layout, tiny(), micro_batches), "");
+  ASSERT_EQ(problem(layout, of.shape, micro_batches), "");
   on_thread_ranks(layout.world(), [&](Communicator& comm) {
     at::set_num_threads(1);
     Mesh mesh(comm, layout);
-    const auto plan = make_mesh_parallel(mesh, options());
+    const auto plan = make_mesh_parallel(mesh, of);
     body(mesh, *plan);
   });
 }
@@ -165,35 +165,48 @@ TEST(MeshParallel, OptimizerBytesAreTheExactShareWithinOneBlockOfEachUnit) {
 }
 
 // Each rank fills what is its alone; after loaded() every rank has everything it holds.
+void expect_loaded(const std::string& text, const PlanOptions& of) {
+  SCOPED_TRACE(text);
+  const auto fill_and_look = [](Mesh&, Plan& plan) {
+    const auto value = [&](const StateShard& shard, std::int64_t i) {
+      return -static_cast<float>(plan.table().range(shard.piece_index).lo + shard.range.lo + i);
+    };
+    const char* kinds[] = {"param", "master", "exp_avg", "exp_avg_sq"};
+    for (const char* kind : kinds) {
+      for (const StateShard& shard : plan.shards(kind, true)) {
+        std::memset(shard.data, 0xff, static_cast<std::size_t>(shard.range.size()) * 4);
+      }
+      for (const StateShard& shard : plan.shards(kind, false)) {
+        for (std::int64_t i = 0; i < shard.range.size(); ++i) {
+          static_cast<float*>(shard.data)[i] = value(shard, i);
+        }
+      }
+    }
+    plan.loaded();
+    for (const char* kind : kinds) {
+      for (const StateShard& shard : plan.shards(kind, true)) {
+        for (std::int64_t i = 0; i < shard.range.size(); ++i) {
+          ASSERT_EQ(std::bit_cast<std::uint32_t>(static_cast<float*>(shard.data)[i]),
+                    std::bit_cast<std::uint32_t>(value(shard, i)))
+              << kind;
+        }
+      }
+    }
+  };
+  with_plans(text, fill_and_look, of);
+}
+
 TEST(MeshParallel, LoadedStateReachesEveryCopy) {
-  for (const char* text : layouts) {
-    SCOPED_TRACE(text);
-    with_plans(text, [&](Mesh&, Plan& plan) {
-      const auto value = [&](const StateShard& shard, std::int64_t i) {
-        return -static_cast<float>(plan.table().range(shard.piece_index).lo + shard.range.lo + i);
-      };
-      const char* kinds[] = {"param", "master", "exp_avg", "exp_avg_sq"};
-      for (const char* kind : kinds) {
-        for (const StateShard& shard : plan.shards(kind, true)) {
-          std::memset(shard.data, 0xff, static_cast<std::size_t>(shard.range.size()) * 4);
-        }
-        for (const StateShard& shard : plan.shards(kind, false)) {
-          for (std::int64_t i = 0; i < shard.range.size(); ++i) {
-            static_cast<float*>(shard.data)[i] = value(shard, i);
-          }
-        }
-      }
-      plan.loaded();
-      for (const char* kind : kinds) {
-        for (const StateShard& shard : plan.shards(kind, true)) {
-          for (std::int64_t i = 0; i < shard.range.size(); ++i) {
-            ASSERT_EQ(std::bit_cast<std::uint32_t>(static_cast<float*>(shard.data)[i]),
-                      std::bit_cast<std::uint32_t>(value(shard, i)))
-                << kind;
-          }
-        }
-      }
-    });
+  for (const char* text : layouts) expect_loaded(text, options());
+}
+
+// One rank's share is the whole unit, others have none: all of them take part all the same.
+TEST(MeshParallel, LoadedStateReachesEveryCopyOfAUnitOfOneBlock) {
+  PlanOptions of = options();
+  of.shape.vocabulary = 8;
+  of.shape.tied = true;
+  for (const char* text : {"dp2.tp4.zero1", "dp3.tp4.zero2", "dp2.tp4", "dp2.tp4.zero3"}) {
+    expect_loaded(text, of);
   }
 }
 

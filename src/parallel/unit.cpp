@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
@@ -196,7 +197,11 @@ void Unit::loaded() {
                 Dtype::f32, 0);
     }
     if (groups_.tensor().size() > 1) share_whole_parameters(values);
-    if (owned(what).range != share()) gather(owned(what).data);
+    // By layout, not by comparing ranges: a rank whose share is the whole of a small unit takes
+    // part.
+    const bool is_whole =
+        std::string_view(what) == "param" ? groups_.layout().zero != 3 : everything();
+    if (is_whole) gather(owned(what).data);
   }
 }
 
