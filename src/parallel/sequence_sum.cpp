@@ -64,8 +64,11 @@ SequenceSum::SequenceSum(PlanGroups& groups, const PieceTable& table, int sequen
   }
 }
 
+// Under sp a unit of whole parameters alone may have fewer leaves here than sum_over_context sends.
 void SequenceSum::take_arenas() {
-  while (arenas_.size() < leaves_.arenas()) arenas_.push_back(gradients(table_.elements()));
+  const std::size_t least = context_owners_.subtrees(groups_.context().rank()).size();
+  while (arenas_.size() < std::max(leaves_.arenas(), least))
+    arenas_.push_back(gradients(table_.elements()));
 }
 
 void SequenceSum::leaf(int piece_index, int sequence_piece, const at::Tensor& gradient) {
