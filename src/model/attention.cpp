@@ -8,6 +8,7 @@
 #include <ATen/ops/maximum.h>
 
 #include "base/check.h"
+#include "model/layers.h"
 
 namespace shardproof {
 namespace {
@@ -15,11 +16,11 @@ namespace {
 // Far below any score, and finite: exp(masked - anything real) is exactly 0, and no NaN can arise.
 constexpr double masked = -1e30;
 
-// [rows, length, heads, width] as the kernel's [rows, heads, length, width]: a view, no copy.
+// [rows, length, heads, width] as the kernel's [rows, heads, length, width].
 at::Tensor by_head(const at::Tensor& t) {
   SP_CHECK_EQ(t.dim(), 4);
   SP_CHECK(t.is_contiguous(), "operands enter contiguous: bits are a function of strides");
-  return t.transpose(1, 2);
+  return on_cache_line(t).transpose(1, 2);
 }
 
 at::Tensor by_row(const at::Tensor& t) {

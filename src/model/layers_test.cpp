@@ -70,6 +70,43 @@ TEST(Linear, ForwardAndBackward) {
   EXPECT_NEAR(at_2d(dx, 4, 6), 2 * before, bound);
 }
 
+// A contiguous fp32 matrix that begins `shift` elements behind a cache line.
+at::Tensor shifted(std::int64_t rows, std::int64_t columns, std::int64_t shift,
+                   std::uint64_t seed) {
+  const at::Tensor all = at::empty({rows * columns + shift}, at::TensorOptions(at::kFloat));
+  const at::Tensor out = all.narrow(0, shift, rows * columns).view({rows, columns});
+  const Random random(seed, Purpose::test);
+  for (std::int64_t i = 0; i < out.numel(); ++i) {
+    out.mutable_data_ptr<float>()[i] = random.normal(static_cast<std::uint64_t>(i));
+  }
+  return out;
+}
+
+// Where a piece lies in an arena depends on the layout; its products must not.
+TEST(Linear, BitsDoNotDependOnWhereAnOperandLies) {
+  const auto bits = [](const at::Tensor& t) {
+    const at::Tensor whole = t.contiguous();
+    return std::string(static_cast<const char*>(whole.const_data_ptr()), whole.nbytes());
+  };
+  for (std::int64_t rows = 1; rows <= 3; ++rows) {
+    for (std::int64_t in = 1; in <= 12; ++in) {
+      for (std::int64_t out = 1; out <= 12; ++out) {
+        const auto all = [&](std::int64_t a, std::int64_t b) {
+          const at::Tensor x = shifted(rows, in, a, 1), g = shifted(rows, out, a, 2);
+          const at::Tensor w = shifted(out, in, b, 3);
+          return bits(linear(x, w, {})) + bits(linear_input_gradient(g, w)) +
+                 bits(linear_weight_gradient(g, shifted(rows, in, b, 1)));
+        };
+        const std::string reference = all(0, 0);
+        for (std::int64_t shift = 1; shift < 16; shift += 2) {
+          ASSERT_EQ(all(shift % 5, shift), reference)
+              << rows << "x" << in << "x" << out << " at " << shift;
+        }
+      }
+    }
+  }
+}
+
 TEST(LinearDeathTest, OperandsEnterContiguous) {
   const at::Tensor x = random_matrix(4, 4, 1), w = random_matrix(4, 4, 2);
   EXPECT_DEATH(linear(x.t(), w, {}), "contiguous");
