@@ -43,11 +43,12 @@ std::shared_ptr<const Dataset> prepare(const RunRequest& request) {
   check(request.config);
   check_memory(request.config, request.config.run.backend == "threads");
   const bool faulty = request.trace.fault || !request.config.run.fault.empty();
-  if (faulty && request.trace.directory.empty()) {
+  if (faulty && request.trace.directory.empty() && !request.trace.memory) {
     throw Error(ErrorKind::bad_input, "fault", "fires from the trace; expected a trace folder");
   }
   use_numerics(request.config.numerics.portable);
   if (!request.trace.directory.empty()) make_folder(request.trace.directory);
+  if (request.dataset) return request.dataset;
   return open_dataset(dataset_of(request.config), request.config.model.sequence,
                       request.config.model.vocabulary,
                       static_cast<std::uint64_t>(request.config.training.seed));

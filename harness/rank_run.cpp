@@ -208,7 +208,7 @@ class RankRun {
   }
 
   void dump_flight() const {
-    if (!trace_.enabled()) return;
+    if (request_.trace.directory.empty()) return;
     std::ofstream(rank_file(request_.trace.directory, "flight.", comm_->rank(), "json"))
         << recorder_->dump() << '\n';
   }

@@ -12,6 +12,7 @@
 
 #include "checkpoint/storage.h"
 #include "comm/stack.h"
+#include "data/dataset.h"
 #include "harness/launcher.h"
 #include "trace/reader.h"
 #include "trace/writer.h"
@@ -22,21 +23,22 @@ namespace shardproof {
 
 struct RunRequest {
   Config config;
-  TraceOptions trace;                     // directory empty: no trace
-  std::string metrics_file;               // JSON lines of rank 0; empty: none
-  std::string metrics_directory;          // metrics.rank_00000.jsonl of every rank; empty: none
-  std::optional<std::string> resume;      // checkpoint id; "" is the newest
+  TraceOptions trace;                 // directory empty: no trace
+  std::string metrics_file;           // JSON lines of rank 0; empty: none
+  std::string metrics_directory;      // metrics.rank_00000.jsonl of every rank; empty: none
+  std::optional<std::string> resume;  // checkpoint id; "" is the newest
   std::function<void(const StepResult&, const StepMetrics&)> on_step;  // rank 0, after each step
 
   // MPI ranks only.
   Duration launch_deadline = std::chrono::hours(24 * 30);  // of the whole run
-  std::string program;                    // the command `shardproof`; empty: this executable is it
+  std::string program;  // the command `shardproof`; empty: this executable is it
 
   // Thread ranks only.
   const std::atomic<bool>* stop = nullptr;  // set: ends after the current step
   std::shared_ptr<Storage> storage;         // of checkpoints; null: checkpoint.directory
   std::optional<CommunicationDelay> delay;
   std::function<std::unique_ptr<Hooks>(int rank)> hooks;
+  std::shared_ptr<const Dataset> dataset;  // null: as the config says
 };
 
 // Runs on thread ranks in this process.

@@ -121,8 +121,9 @@ LaunchResult launch_run(const RunRequest& request) {
   check(request.config);
   check_world_size(request.config);
   check_memory(request.config, true);
-  if (request.hooks || request.storage || request.delay) {
-    throw Error(ErrorKind::bad_input, "MPI run", "hooks, storage and delay are for thread ranks");
+  if (request.hooks || request.storage || request.delay || request.dataset) {
+    throw Error(ErrorKind::bad_input, "MPI run",
+                "hooks, storage, delay and dataset are for thread ranks");
   }
   if (!request.trace.directory.empty()) make_folder(request.trace.directory);
   const RunFolder folder(shared_memory_folder());

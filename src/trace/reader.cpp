@@ -126,10 +126,7 @@ RankTrace read_rank(const std::string& path, int rank) {
     throw Error(ErrorKind::corrupt, place,
                 fmt::format("step {} has a record already, at {}", first->first, first->second));
   });
-  trace.ascending = std::adjacent_find(trace.steps.begin(), trace.steps.end(),
-                                       [](const StepRecord& a, const StepRecord& b) {
-                                         return a.step >= b.step;
-                                       }) == trace.steps.end();
+  trace.ascending = steps_ascend(trace);
   return trace;
 }
 
@@ -148,6 +145,13 @@ std::vector<std::string> file_names(const std::string& directory) {
 }
 
 }  // namespace
+
+bool steps_ascend(const RankTrace& trace) {
+  return std::adjacent_find(trace.steps.begin(), trace.steps.end(),
+                            [](const StepRecord& a, const StepRecord& b) {
+                              return a.step >= b.step;
+                            }) == trace.steps.end();
+}
 
 const StepRecord* RankTrace::find_step(std::int64_t step) const {
   if (ascending) {

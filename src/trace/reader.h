@@ -44,6 +44,7 @@ struct RankTrace {
   // The last record of the step; null when there is none.
   const StepRecord* find_step(std::int64_t step) const;
 };
+bool steps_ascend(const RankTrace& trace);  // what `ascending` is to say
 
 // A captured tensor file of one rank.
 struct TensorFileRef {

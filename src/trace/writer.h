@@ -1,9 +1,10 @@
 // writer: one rank's part of a trace: DIR/rank_00003.jsonl, appended with one write(2) a line, and
-// DIR/step_000007.param.rank_00003.safetensors for captured steps. Without a directory every
-// function returns at once. A fault asked for by SHARDPROOF_FAULT fires right after its `at` line.
-// Events: Error io when a line cannot be written. A tensor file appears under its name when it is
-// whole; a second call for the same step and `what` replaces it.
-// Thread rule: one writer per rank; not shared. A kill or stop hits the whole process.
+// DIR/step_000007.param.rank_00003.safetensors for captured steps; or the same records in memory
+// (memory_trace.h; no tensors are captured). Without either every function returns at once. A fault
+// asked for by SHARDPROOF_FAULT fires right after its `at` line. Events: Error io when a line
+// cannot be written. A tensor file appears under its name when it is whole; a second call for the
+// same step and `what` replaces it. Thread rule: one writer per rank; not shared. A kill or stop
+// hits the whole process.
 #pragma once
 
 #include <map>
@@ -29,9 +30,12 @@ struct TraceFault {
 };
 TraceFault parse_trace_fault(std::string_view text);  // "2:13:backward:kill"; Error bad_input
 
+class MemoryTrace;
+
 struct TraceOptions {
-  std::string directory;           // empty: no trace
-  std::set<std::int64_t> capture;  // steps whose tensors are written; -1 is the initial state
+  std::string directory;                // empty: no files
+  std::shared_ptr<MemoryTrace> memory;  // thread ranks only; null: none
+  std::set<std::int64_t> capture;       // steps whose tensors are written; -1 is the initial state
   bool capture_all = false;
   std::string match;    // regex over tensor names; empty matches all
   bool digest = false;  // tensor events with digests at every step

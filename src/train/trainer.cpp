@@ -96,6 +96,8 @@ void Trainer::enter(std::int64_t step, Phase phase) {
 
 void Trainer::record(const StepResult& result, double clip_factor,
                      const std::vector<MicroBatch>& batches, const StepTotals& totals) {
+  const std::uint64_t total = parts_.plan.bytes_sent();
+  const std::uint64_t sent = total - std::exchange(bytes_sent_, total);
   if (parts_.trace.enabled()) {
     trace_state(parts_.trace, parts_.plan, step_, "param");
     trace_state(parts_.trace, parts_.plan, step_, "moment");
@@ -110,6 +112,7 @@ void Trainer::record(const StepResult& result, double clip_factor,
     line.extra["clip_factor"] = clip_factor;
     line.extra["clip_factor_bits"] = bits_hex(clip_factor);
     line.extra["tokens_global"] = result.tokens;
+    line.extra["bytes_sent"] = sent;
     parts_.trace.step(line);
   }
   StepMetrics& metrics = parts_.metrics.current();
@@ -121,8 +124,7 @@ void Trainer::record(const StepResult& result, double clip_factor,
   metrics.tokens = positions;
   metrics.flops = flops_per_token(shape_of(parts_.config)) * static_cast<double>(positions);
   metrics.peak_flops = parts_.peak_flops;
-  const std::uint64_t sent = parts_.plan.bytes_sent();
-  metrics.bytes_sent = sent - std::exchange(bytes_sent_, sent);
+  metrics.bytes_sent = sent;
   const Duration idle = parts_.plan.pipeline_idle();
   metrics.pipeline_idle =
       std::chrono::duration<double>(idle - std::exchange(pipeline_idle_, idle)).count();
