@@ -2,6 +2,7 @@
 // machine.
 #include <fmt/core.h>
 
+#include "harness/bench/cases.h"
 #include "harness/bench/comm.h"
 #include "harness/bench/overlap.h"
 #include "harness/bench/pipeline.h"
@@ -138,6 +139,31 @@ void add_pipeline(CLI::App& bench, int& status) {
   });
 }
 
+void add_cases(CLI::App& bench, int& status) {
+  struct Options {
+    bench::CaseBenchOptions bench;
+    bool json = false;
+    bool check = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = bench.add_subcommand("cases", "Generated Cases that are proven in a second");
+  verb->add_option("--seconds", options->bench.seconds, "Of each kind of Case")
+      ->check(CLI::Range(0.1, 600.0))
+      ->capture_default_str();
+  verb->add_flag("--json", options->json, "Print JSON");
+  verb->add_flag("--check", options->check, "Exit 1 when a figure asked for is not met");
+  verb->footer("Examples:\n  shardproof bench cases\n  shardproof bench cases --seconds 10 --json");
+  verb->callback([options, &status] {
+    const Json result = bench::run_case_bench(options->bench);
+    if (options->json) {
+      fmt::print("{}\n", result.dump());
+    } else {
+      bench::print_case_bench(result);
+    }
+    if (options->check) status = bench::case_bench_status(result);
+  });
+}
+
 // One MPI rank of `bench comm`, which the launcher starts.
 void add_comm_rank(CLI::App& bench, int& status) {
   auto quick = std::make_shared<bool>(false);
@@ -172,6 +198,7 @@ void add_bench(CLI::App& app, int& status) {
   add_rounds<bench::OverlapBenchOptions>(
       *bench, status, "overlap", "Communication that native data parallelism hides",
       bench::run_overlap_bench, bench::print_overlap_bench, bench::overlap_bench_status);
+  add_cases(*bench, status);
   add_comm_rank(*bench, status);
 }
 
