@@ -65,8 +65,8 @@ ReportSection loss_table(const std::string& corpus, const Trace& trace) {
 
 ReportSection memory_table(const std::string& corpus, const Trace& trace) {
   ReportSection out{corpus + ": memory of each rank in bytes",
-                    {"rank", "parameters", "gradients", "optimizer", "exact share 12P/R",
-                     "above it", "activations (peak)", "communication"},
+                    {"rank", "parameters", "gathered", "gradients", "optimizer",
+                     "exact share 12P/R", "above it", "activations (peak)", "communication"},
                     {},
                     "Live buffers at the end of the last step; activations at their peak."};
   for (const RankTrace& rank : trace.ranks) {
@@ -79,9 +79,9 @@ ReportSection memory_table(const std::string& corpus, const Trace& trace) {
                                       bytes["optimizer_exact"].get<std::int64_t>());
     }
     out.rows.push_back({std::to_string(rank.rank), number(bytes, "parameters"),
-                        number(bytes, "gradients"), number(bytes, "optimizer"),
-                        number(bytes, "optimizer_exact"), above, number(peak, "activations"),
-                        number(bytes, "communication")});
+                        number(bytes, "gathered"), number(bytes, "gradients"),
+                        number(bytes, "optimizer"), number(bytes, "optimizer_exact"), above,
+                        number(peak, "activations"), number(bytes, "communication")});
   }
   return out;
 }

@@ -14,6 +14,7 @@ void add_verbs(CLI::App& app, int& status);  // all of them, in the order of --h
 // verbs that are near.
 void check_verbs(const CLI::App& app, const std::vector<std::string>& words);
 void add_accept(CLI::App& app, int& status);
+void add_layouts(CLI::App& app, int& status);
 void add_train(CLI::App& app, int& status);
 void add_resume(CLI::App& app, int& status);
 void add_checkpoint(CLI::App& app, int& status);

@@ -38,6 +38,7 @@ std::vector<std::string> near(const std::vector<std::string>& names, const std::
 
 void add_verbs(CLI::App& app, int& status) {
   add_accept(app, status);
+  add_layouts(app, status);
   add_train(app, status);
   add_resume(app, status);
   add_checkpoint(app, status);

@@ -1,5 +1,5 @@
 // temp_folder: a fresh folder for scratch files, removed with all its contents at the end. For
-// tests and benchmarks. Thread rule: one thread.
+// tests, benchmarks and verbs. Thread rule: one thread.
 #pragma once
 
 #include <cerrno>

@@ -1,6 +1,6 @@
 // ctest: invariant timeout=120
 // The plan and its seams below the trainer: losses of one step with the model, the state that each
-// rank alone holds, the norm, what loading spreads. (Trajectories: harness/dense_layouts_test.cpp.)
+// rank alone holds, the norm, what loading spreads. (Trajectories: harness/layouts_test.cpp.)
 #include "parallel/mesh_parallel.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // ctest: unit
 // The trade alone: what arrives where, what it costs, that the gather undoes the scatter. (Bits of
-// whole steps: mesh_parallel_test.cpp, harness/dense_layouts_test.cpp.)
+// whole steps: mesh_parallel_test.cpp, harness/layouts_test.cpp.)
 #include "parallel/ulysses.h"
 
 #include <ATen/ops/full.h>

@@ -1,0 +1,61 @@
+// layout_run: proves one layout of a Case: the Case on one rank (once), the same Run on the layout,
+// and every tensor of every step compared bit by bit through both traces. Thread ranks of this
+// process keep their traces in memory unless a folder is given; MPI ranks leave theirs in a folder
+// that is removed when the row is equal. Thread rule: one run at a time per process.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "data/dataset.h"
+#include "invariants/verdict.h"
+#include "trace/reader.h"
+#include "train/config.h"
+
+namespace shardproof {
+
+// A run as its trace says: in `folder` when given, else in memory (thread ranks alone). Nothing
+// when it was interrupted. Error as `run`.
+std::optional<Trace> traced_run(const Config& config, const std::string& folder,
+                                const std::atomic<bool>* stop);
+// On thread ranks, in memory; `dataset` null: as the config says.
+Trace traced_in_memory(const Config& config, std::shared_ptr<const Dataset> dataset = nullptr,
+                       const std::atomic<bool>* stop = nullptr);
+
+// What a layout must be to count as equal to its reference: live, cover, replicas, data, optimizer
+// bytes and layout all pass. The verdict of the first that fails, else of the first that is
+// undecided, else `layout`'s with what was compared in its notes.
+Verdict judge_layout(const Trace& reference, const Trace& trace, std::int64_t steps);
+
+// "shardproof replay '...'": as many steps as replay asks for, at least.
+std::string replay_line(Config config);
+
+struct LayoutProof {
+  Config config;
+  int ranks = 0;
+  Verdict verdict;
+  std::optional<double> bytes_sent;  // a step, by the rank that sends most; none without a trace
+  double seconds = 0;                // of the run and its judgement
+  bool interrupted = false;
+};
+
+class LayoutProver {
+ public:
+  // `folder`: where traces go; they stay there when `keep`, and thread ranks write them only then.
+  LayoutProver(std::string folder, bool keep, const std::atomic<bool>* stop);
+
+  // Precondition: check(config). A run that ends by an Error is a verdict, not an exception.
+  LayoutProof prove(const Config& config, const std::string& name);
+
+ private:
+  const Trace* reference(const Config& config);  // null: interrupted
+
+  const std::string folder_;
+  const bool keep_;
+  const std::atomic<bool>* const stop_;
+  std::map<std::string, Trace> references_;  // by run line
+};
+
+}  // namespace shardproof

@@ -1,0 +1,15 @@
+// ctest: invariant timeout=200 processors=2
+// The layout law on MPI processes: the twelve chosen rows of the table, up to 8 ranks.
+#include "harness/layouts_testing.h"
+
+namespace shardproof {
+namespace {
+
+TEST(LayoutsMpi, TheChosenRowsHaveTheBitsOfOneRank) {
+  const Json rows = testing_support::expect_equal_rows({"--backend", "mpi", "--steps", "3"},
+                                                       std::chrono::seconds(190));
+  EXPECT_EQ(rows.size(), 12u);
+}
+
+}  // namespace
+}  // namespace shardproof

@@ -1,0 +1,66 @@
+// ctest: invariant timeout=240 processors=2
+// The layout law: the whole table of layouts on thread ranks, 10 steps each, by the command; and
+// what the command refuses.
+#include "harness/layouts_testing.h"
+
+namespace shardproof {
+namespace {
+
+using testing_support::expect_equal_rows;
+
+ChildResult layouts(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {SHARDPROOF_COMMAND, "layouts"});
+  return run_child(arguments, std::chrono::seconds(60));
+}
+
+TEST(Layouts, EveryRowOfTheTableHasTheBitsOfOneRank) {
+  const Json rows = expect_equal_rows({"--backend", "threads"}, std::chrono::seconds(230));
+  EXPECT_EQ(rows.size(), layout_list().size());
+  for (const Json& row : rows) EXPECT_EQ(row.at("steps"), 10);
+}
+
+TEST(Layouts, BadInputIsRefusedBeforeAnythingRuns) {
+  const struct {
+    std::vector<std::string> arguments;
+    const char* says;
+  } cases[] = {
+      {{"tp8"}, "tp 8 needs a tensor piece on every rank"},
+      {{"dp2.zero9"}, "zero"},
+      {{"--set", "run.layout=dp2"}, "set for every row"},
+      {{"--set", "training.steps=4"}, "--steps"},
+      {{"--set", "model.heads=5"}, "heads"},
+      {{"--set", "model.nothing=1"}, "model.nothing"},
+      {{"--steps", "1"}, "--steps"},
+      {{"--backend", "gpu"}, "--backend"},
+      {{"--long", "--max-ranks", "1"}, "no row to run"},
+      {{"dp2", "--all"}, "--all"},
+      {{"dp2", "--steps", "2", "--out", "/"}, "exists already"},
+  };
+  for (const auto& each : cases) {
+    const ChildResult child = layouts(each.arguments);
+    EXPECT_EQ(child.exit_code, 2) << child.output;
+    EXPECT_NE(child.output.find(each.says), std::string::npos) << child.output;
+    EXPECT_EQ(child.output.find(" pass "), std::string::npos) << child.output;
+  }
+}
+
+// Keys of the Case that make rows illegal leave them out, and say so.
+TEST(Layouts, LeavesOutWhatIsNotLegal) {
+  const ChildResult child = layouts({"--case", "odd", "--max-ranks", "3", "--steps", "2",
+                                     "--backend", "threads", "--set", "model.layers=2"});
+  EXPECT_EQ(child.exit_code, 0) << child.output;
+  EXPECT_NE(child.output.find("left out"), std::string::npos) << child.output;
+  EXPECT_NE(child.output.find("pp 3 needs a layer on each of 3 stages"), std::string::npos);
+}
+
+TEST(Layouts, AllOfATinyCase) {
+  const Json rows = expect_equal_rows(
+      {"--all", "--case", "shallow", "--max-ranks", "2", "--steps", "2"}, std::chrono::seconds(60));
+  std::set<std::string> names;
+  for (const Json& row : rows) names.insert(row.at("layout").get<std::string>());
+  EXPECT_EQ(names.size(), rows.size());
+  EXPECT_TRUE(names.contains("pp2-zb.zero3") && names.contains("cp2-zigzag.zero2"));
+}
+
+}  // namespace
+}  // namespace shardproof
