@@ -153,6 +153,10 @@ class OnceAStep : public CanonicalBatchSum {
            (no_leaves_.defined() ? static_cast<std::int64_t>(no_leaves_.nbytes()) : 0);
   }
 
+  std::int64_t staging_bytes() const override {
+    return received_.defined() ? static_cast<std::int64_t>(received_.nbytes()) : 0;
+  }
+
  private:
   // In place: the sum of the own share overwrites it in this rank's first subtree.
   float* scatter(const std::vector<const void*>& subtrees) {

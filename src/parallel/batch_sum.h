@@ -29,7 +29,8 @@ class BatchSum {
   // This rank's share of the sum over everything; valid until clear().
   virtual float* reduce() = 0;
   virtual void clear() = 0;
-  virtual std::int64_t live_bytes() const = 0;  // of gradients and partial sums
+  virtual std::int64_t live_bytes() const = 0;              // of gradients and partial sums
+  virtual std::int64_t staging_bytes() const { return 0; }  // kept for what others send
 };
 
 struct BatchSumOptions {

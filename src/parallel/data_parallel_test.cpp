@@ -1,5 +1,5 @@
 // ctest: invariant timeout=120
-#include "parallel/data_parallel.h"
+#include "parallel/mesh_parallel.h"
 
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
@@ -40,7 +40,11 @@ template <typename Body>
 void with_plans(int ranks, int zero, int micro_batches, const Body& body) {
   on_thread_ranks(ranks, [&](Communicator& comm) {
     Mesh mesh(comm, layout_of(ranks, zero));
-    const auto plan = make_data_parallel(mesh, {tiny(), micro_batches, zero, 7});
+    PlanOptions options;
+    options.shape = tiny();
+    options.micro_batches = micro_batches;
+    options.seed = 7;
+    const auto plan = make_mesh_parallel(mesh, options);
     body(comm, *plan);
   });
 }
@@ -265,27 +269,6 @@ TEST(DataParallel, OptimizerBytesAreTheExactShareWithinOneBlock) {
   }
 }
 
-// Two ranks with two micro-batches each receive into an idle arena; three ranks with eight hold
-// subtrees apart, which do not fit.
-TEST(DataParallel, WhatOthersSendIsReceivedIntoAnIdleArenaWhereItFits) {
-  for (const auto& [ranks, micro_batches, fits] : {std::tuple{2, 4, true}, {3, 8, false}}) {
-    std::atomic<std::int64_t> apart{0};
-    with_plans(ranks, 1, micro_batches, [&](Communicator& comm, Plan& plan) {
-      const auto owners = canonical::LeafOwners::contiguous(micro_batches, ranks);
-      std::vector<std::size_t> shares;
-      for (const std::int64_t n : plan.table().share_counts(ranks)) {
-        shares.push_back(static_cast<std::size_t>(n));
-      }
-      const auto needed = static_cast<std::int64_t>(
-          canonical::storage_bytes(owners, shares, comm.rank(), Dtype::f32));
-      const bool fits_here = needed <= 4 * plan.table().elements();
-      EXPECT_EQ(plan.bytes().communication >= needed, !fits_here);
-      if (!fits_here) ++apart;
-    });
-    EXPECT_EQ(apart == 0, fits);
-  }
-}
-
 TEST(DataParallel, LoadedStateReachesTheReplicas) {
   for (const int zero : {0, 1}) {
     with_plans(3, zero, 3, [&](Communicator&, Plan& plan) {
@@ -311,86 +294,6 @@ TEST(DataParallel, LoadedStateReachesTheReplicas) {
         }
       }
     });
-  }
-}
-
-// ---- the operations and bytes of a step, predicted from shapes alone ----
-
-struct Prediction {
-  FlightRecorder::Counts counts;
-  std::uint64_t bytes = 0;
-};
-
-void expect_call(Prediction& out, const Call& call, int rank, int ranks) {
-  auto& count = out.counts[{"world/dp.0", call.kind, call.dtype}];
-  ++count.calls;
-  count.elements += call.send_elements(rank);
-  out.bytes += predicted_bytes(call, rank, ranks, CommBackend::threads);
-}
-
-Prediction predict_step(int rank, int ranks, int micro_batches) {
-  const PieceTable table(gpt_pieces(tiny()));
-  const auto owners = canonical::LeafOwners::contiguous(micro_batches, ranks);
-  const auto counts = table.share_counts(ranks);
-  const std::vector<std::size_t> shares(counts.begin(), counts.end());
-  Prediction out;
-  Call tokens;
-  tokens.kind = CallKind::all_reduce;
-  tokens.dtype = Dtype::i64;
-  tokens.count = 1;
-  expect_call(out, tokens, rank, ranks);
-  for (const PredictedCall& call :
-       predicted_reduce_scatter(owners, shares, Dtype::f32, rank, CommBackend::threads)) {
-    auto& count = out.counts[{"world/dp.0", call.kind, call.dtype}];
-    ++count.calls;
-    count.elements += call.send_elements;
-    out.bytes += call.bytes;
-  }
-  // ZeRO-0 gathers the gradient, ZeRO-1 the parameters: the same call.
-  Call gather;
-  gather.kind = CallKind::all_gather;
-  gather.recv_counts = shares;
-  expect_call(out, gather, rank, ranks);
-  Call scalars;
-  scalars.kind = CallKind::all_gather;
-  scalars.dtype = Dtype::i64;
-  for (const auto& owned : owners.owned) {
-    scalars.recv_counts.push_back(71 + 2 + owned.size() * 2);  // limbs, stop, memory, S = 2 losses
-  }
-  expect_call(out, scalars, rank, ranks);
-  return out;
-}
-
-TEST(DataParallel, AStepMakesThePredictedCallsAndBytes) {
-  for (const int ranks : {1, 2, 3, 4}) {
-    for (const int zero : {0, 1}) {
-      ThreadWorld world(ranks);
-      std::vector<std::thread> threads;
-      for (int rank = 0; rank < ranks; ++rank) {
-        threads.emplace_back([&, rank] {
-          const auto recorder = std::make_shared<FlightRecorder>(rank);
-          const auto comm = wrap(world.communicator(rank), {recorder, {}});
-          Mesh mesh(*comm, layout_of(ranks, zero));
-          const auto plan = make_data_parallel(mesh, {tiny(), 6, zero, 7});
-          recorder->take_counts();
-          for (int step = 0; step < 2; ++step) {
-            const std::uint64_t before = plan->bytes_sent();
-            play_step(*plan, step);
-            const Prediction expected = predict_step(rank, ranks, 6);
-            const auto counts = recorder->take_counts();
-            EXPECT_EQ(counts.size(), expected.counts.size());
-            for (const auto& [key, count] : expected.counts) {
-              const auto found = counts.find(key);
-              ASSERT_NE(found, counts.end()) << std::get<0>(key) << " " << name(std::get<1>(key));
-              EXPECT_EQ(found->second.calls, count.calls) << name(std::get<1>(key));
-              EXPECT_EQ(found->second.elements, count.elements) << name(std::get<1>(key));
-            }
-            EXPECT_EQ(plan->bytes_sent() - before, expected.bytes);
-          }
-        });
-      }
-      for (std::thread& thread : threads) thread.join();
-    }
   }
 }
 

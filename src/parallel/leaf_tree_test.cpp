@@ -1,6 +1,6 @@
 // ctest: unit
-// The whole tree over S and over M is tested in gradient_tree_test.cpp; here are ranks that own a
-// part of the leaves, and the arenas of micro-batches.
+// Ranks that own a part of the leaves, and the arenas of micro-batches. (Whole trees over S and M
+// are compared across layouts in mesh_parallel_test.cpp.)
 #include "parallel/leaf_tree.h"
 
 #include <ATen/ops/full.h>

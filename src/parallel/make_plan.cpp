@@ -1,8 +1,7 @@
-// make_plan: plain data parallelism has plans of its own, without the exchanges of the other axes.
+// make_plan: native sums of plain data parallelism have a plan of their own, with buckets.
 #include "parallel/make_plan.h"
 
 #include "base/check.h"
-#include "parallel/data_parallel.h"
 #include "parallel/legality.h"
 #include "parallel/mesh_parallel.h"
 #include "parallel/native_data_parallel.h"
@@ -22,10 +21,6 @@ std::unique_ptr<Plan> make_plan(Mesh& mesh, const PlanOptions& options) {
                                             options.bucket_bytes,
                                             options.overlap,
                                             {}});
-  }
-  if (plain && !options.native && layout.zero < 2 && !options.shape.tied) {
-    return make_data_parallel(mesh,
-                              {options.shape, options.micro_batches, layout.zero, options.seed});
   }
   return make_mesh_parallel(mesh, options);
 }

@@ -261,6 +261,7 @@ PlanBytes MeshParallel::bytes() const {
     if (unit->keeps_parameters()) bytes.parameters += unit->parameters().resident_bytes();
     bytes.gradients += unit->gradient_bytes();
     bytes.optimizer += unit->optimizer_bytes();
+    bytes.communication += unit->staging_bytes();
     if (!unit->owns_state()) continue;
     elements += unit->table().elements();
     ++bytes.units;
@@ -268,7 +269,7 @@ PlanBytes MeshParallel::bytes() const {
   const int ways = zero_ == 0 ? 1 : groups_.layout().cp * groups_.shard_size();
   bytes.optimizer_exact = 3 * float_bytes * elements / ways;
   if (pool_) bytes.gathered = pool_->bytes();
-  bytes.communication = scalars_.live_bytes();
+  bytes.communication += scalars_.live_bytes();
   return bytes;
 }
 

@@ -73,6 +73,7 @@ class Unit {
   void loaded();  // collective: what a loader filled on one rank reaches every copy
 
   std::int64_t gradient_bytes() const;
+  std::int64_t staging_bytes() const { return batch_->staging_bytes(); }
   std::int64_t optimizer_bytes() const { return optimizer_ ? optimizer_->bytes() : 0; }
 
  private:

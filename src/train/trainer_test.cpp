@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/temp_folder.h"
 #include "checkpoint/storage.h"
-#include "parallel/data_parallel.h"
+#include "parallel/make_plan.h"
 #include "parallel/thread_ranks.h"
 #include "trace/reader.h"
 #include "train/case_testing.h"
@@ -121,9 +121,7 @@ Ran train(const Job& job) {
     MemoryLedger ledger;
     const MemoryLedger::Install installed(ledger);
     Mesh mesh(comm, layout);
-    const auto plan =
-        make_data_parallel(mesh, {shape_of(config), config.micro_batches(), layout.zero,
-                                  static_cast<std::uint64_t>(config.training.seed)});
+    const auto plan = make_plan(mesh, plan_of(config));
     Loader loader(dataset, loader_of(config), plan->micro_batches());
     const auto checkpoints = job.storage ? make_checkpointer(*job.storage, comm) : nullptr;
     TraceWriter trace(job.trace, comm.rank(), comm.size());
