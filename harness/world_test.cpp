@@ -85,7 +85,7 @@ TEST(World, TheRunEventSaysWhatRan) {
     }
   }
   EXPECT_TRUE(ops.contains("world/dp.0 all_to_all"));
-  EXPECT_TRUE(ops.contains("world/dp.0 all_gather"));
+  EXPECT_TRUE(ops.contains("world/state.0 all_gather"));
 }
 
 TEST(World, ARunResumedFromAFolderWalksTheUncutRun) {

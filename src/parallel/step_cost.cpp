@@ -177,8 +177,8 @@ class Prediction {
     add(label, gather_call(state_shares(table)), rank, layout_.cp * group_);
   }
 
-  // A forward uses every unit in order, a backward in the other, but for the embedding, which it only
-  // gathers ahead, for the next forward. The units at each turn stay.
+  // A forward uses every unit in order, a backward in the other, but for the embedding, which it
+  // only gathers ahead, for the next forward. The units at each turn stay.
   void gathers(const std::vector<UnitSpec>& units, std::size_t passes) {
     for (std::size_t pass = 0; pass < passes; ++pass) {
       for (std::size_t u = pass == 0 ? 0 : 2; u < units.size(); ++u) {
