@@ -22,6 +22,43 @@ const Trace& of(const Traces& traces, const std::string& leg) {
   return found == traces.end() ? none : found->second;
 }
 
+// One rank's gradients, from the main leg's weights, at the steps where it captured both.
+std::vector<Leg> lone_legs(const Leg& main) {
+  std::vector<Leg> out;
+  for (const bool float64 : {true, false}) {
+    Leg leg{float64 ? "float64" : "float32", main.config, {}, std::nullopt};
+    leg.config.run.layout = "dp1";
+    leg.config.checkpoint = {};
+    leg.weights_of = main.name;
+    leg.float64 = float64;
+    for (const std::int64_t step : main.capture) {
+      if (step >= 0 && main.capture.contains(step - 1)) leg.capture.insert(step);
+    }
+    out.push_back(leg);
+  }
+  return out;
+}
+
+// The backend's sums have the same bits on the same backend alone: a native run that was killed on
+// MPI processes is compared with one on MPI processes.
+bool needs_uncut_mpi(const Corpus& corpus) {
+  return corpus.kill && corpus.native() && corpus.config.run.backend != "mpi";
+}
+
+void plan_layout_verdict(const Corpus& corpus, const std::string& subject,
+                         std::vector<PlannedVerdict>& out) {
+  if (corpus.native()) {
+    out.push_back({subject, {"float64", "float32", "main"}, [](const Traces& t) {
+                     return check_native_layout(of(t, "float64"), {&of(t, "float32")},
+                                                of(t, "main"));
+                   }});
+    return;
+  }
+  out.push_back({subject, {"dp1", "main"}, [](const Traces& t) {
+                   return check_layout(of(t, "dp1"), of(t, "main"));
+                 }});
+}
+
 }  // namespace
 
 Config run_of(const Corpus& corpus) {
@@ -71,7 +108,20 @@ std::vector<Leg> plan_legs(const Corpus& corpus, const std::string& checkpoints)
   resumed.name = "resumed";
   resumed.config.checkpoint = loading("main");
   resumed.resume = id;
-  std::vector<Leg> out = {main, reference, repeat, resumed};
+  std::vector<Leg> out = {main};
+  if (corpus.native()) {
+    for (const Leg& leg : lone_legs(main)) out.push_back(leg);
+  } else {
+    out.push_back(reference);
+  }
+  out.push_back(repeat);
+  out.push_back(resumed);
+  if (needs_uncut_mpi(corpus)) {
+    Leg uncut = plain;
+    uncut.name = "uncut-mpi";
+    uncut.config.run.backend = "mpi";
+    out.push_back(uncut);
+  }
   if (corpus.kill) {
     Leg kill = plain, again = plain;
     kill.name = "kill";
@@ -104,8 +154,7 @@ std::vector<PlannedVerdict> plan_verdicts(const Corpus& corpus) {
   judge(main, {"main"}, [=](const Traces& t) { return check_live(of(t, "main"), steps); });
   single(check_cover);
   single(check_replicas);
-  judge(main, {"dp1", "main"},
-        [](const Traces& t) { return check_layout(of(t, "dp1"), of(t, "main")); });
+  plan_layout_verdict(corpus, main, out);
   judge(main, {"main", "repeat"},
         [](const Traces& t) { return check_repeat(of(t, "main"), of(t, "repeat")); });
   judge(main, {"main"}, [](const Traces& t) { return check_data(of(t, "main")); });
@@ -129,8 +178,9 @@ std::vector<PlannedVerdict> plan_verdicts(const Corpus& corpus) {
       return check_kill(of(t, "kill"), corpus.kill_rank, corpus.kill_step, corpus.kill_phase,
                         kill_deadline_seconds);
     });
-    judge(killed, {"main", "kill-resumed"}, [=](const Traces& t) {
-      Verdict verdict = check_resume(of(t, "main"), of(t, "kill-resumed"), cut);
+    const std::string uncut = needs_uncut_mpi(corpus) ? "uncut-mpi" : "main";
+    judge(killed, {uncut, "kill-resumed"}, [=](const Traces& t) {
+      Verdict verdict = check_resume(of(t, uncut), of(t, "kill-resumed"), cut);
       verdict.check = "kill-resume";
       return verdict;
     });

@@ -26,6 +26,8 @@ struct Corpus {
   std::string kill_phase = "backward";
 
   std::int64_t checkpoint_step() const { return config.training.steps / 2; }
+  // Bits may depend on the layout: the error model stands for equality with one rank.
+  bool native() const { return config.numerics.reduction == "native"; }
 };
 
 using Traces = std::map<std::string, Trace>;  // by leg

@@ -10,6 +10,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/storage.h"
 #include "harness/child.h"
+#include "harness/lone_leg.h"
 #include "trace/writer.h"
 
 namespace shardproof {
@@ -60,12 +61,22 @@ class Prover {
       std::filesystem::create_directories(
           std::filesystem::path(leg.config.checkpoint.directory).parent_path());
     }
-    LegResult result = run_leg(leg, directory, run_.stop);
+    LegResult result = leg.weights_of.empty()
+                           ? run_leg(leg, directory, run_.stop)
+                           : run_lone_leg(leg, trace_of(leg.weights_of), directory);
     stopped_ = stopped_ || result.interrupted;
     run_.say(fmt::format("  leg {:<13} {:<10} {:<8} {:6.2f} s{}", leg.name, leg.config.run.layout,
-                         leg.config.run.backend, result.seconds,
+                         leg.weights_of.empty() ? leg.config.run.backend : "lone", result.seconds,
                          result.error ? std::string("  ended by ") + result.error->what() : ""));
     return result;
+  }
+
+  const Trace& trace_of(const std::string& name) const {
+    static const Trace none;
+    for (const LegResult& done : result_.legs) {
+      if (done.leg.name == name) return done.trace;
+    }
+    return none;
   }
 
   // In another process, which shares nothing with the one that saved.

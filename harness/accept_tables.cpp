@@ -135,8 +135,10 @@ ReportSection digest_table(const std::string& corpus, const std::vector<LegResul
                     {"leg", "layout", "backend", "steps", "trajectory digest"},
                     {},
                     "SHA-256 over all step records and state digests; legs that did the same steps "
-                    "have the same digest on any layout."};
+                    "have the same digest: under canonical reduction on any layout, under native "
+                    "on the same layout and backend."};
   for (const LegResult& leg : legs) {
+    if (!leg.leg.weights_of.empty()) continue;  // no run
     const std::vector<std::int64_t> steps = leg.trace.step_numbers();
     out.rows.push_back(
         {leg.leg.name, leg.leg.config.run.layout, leg.leg.config.run.backend,
@@ -166,7 +168,7 @@ std::vector<ReportSeries> loss_series(const std::string& corpus,
   for (const bool norm : {false, true}) {
     for (const LegResult& leg : legs) {
       const std::vector<std::int64_t> steps = leg.trace.step_numbers();
-      if (steps.empty()) continue;
+      if (steps.empty() || !leg.leg.weights_of.empty()) continue;
       ReportSeries series{corpus + (norm ? ": gradient norm" : ": loss"),
                           leg.leg.name,
                           {},

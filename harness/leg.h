@@ -19,10 +19,14 @@
 namespace shardproof {
 
 struct Leg {
-  std::string name;  // "main", "dp1", "repeat", ...
+  std::string name;  // "main", "dp1", "repeat", "float64", ...
   Config config;
   std::set<std::int64_t> capture;     // steps whose tensors are written; digests always are
   std::optional<std::string> resume;  // checkpoint id in config.checkpoint.directory
+  // Not empty: no run, but gradients on one rank from the weights which that leg captured before
+  // each step of `capture` (lone_leg.h), in float64 or float32.
+  std::string weights_of;
+  bool float64 = false;
 };
 
 struct LegResult {

@@ -1,44 +1,13 @@
 // repeat, layout, resume: two runs are the same run.
 #include <algorithm>
-#include <cmath>
 
 #include "invariants/ruling.h"
+#include "invariants/run_facts.h"
 #include "invariants/tensor_grid.h"
 #include "invariants/trace_checks.h"
 
 namespace shardproof {
 namespace {
-
-// Why two traces cannot be compared at all; empty when they can.
-std::string obstacle(const Trace& expected, const Trace& found) {
-  for (const Trace* trace : {&expected, &found}) {
-    const char* side = trace == &expected ? "expected" : "judged";
-    if (trace->ranks.empty() || trace->step_numbers().empty()) {
-      return fmt::format("no step of the {} side was traced", side);
-    }
-    if (static_cast<int>(trace->ranks.size()) != trace->world()) {
-      return fmt::format("{} of {} ranks of the {} side wrote a trace", trace->ranks.size(),
-                         trace->world(), side);
-    }
-    // A dead run is not equal to a dead run.
-    for (const RankTrace& rank : trace->ranks) {
-      if (!rank.ended) return fmt::format("rank {} of the {} side never ended", rank.rank, side);
-      for (const StepRecord& step : rank.steps) {
-        if (!std::isfinite(step.loss) || !std::isfinite(step.grad_norm)) {
-          return fmt::format("step {} of the {} side has no finite loss and norm", step.step, side);
-        }
-      }
-    }
-  }
-  const auto code = [](const Trace& trace) {
-    const Json& run = trace.ranks.front().run;
-    return run.is_object() && run.contains("code") ? run["code"].dump() : std::string();
-  };
-  if (code(expected) != code(found)) {
-    return fmt::format("the legs ran different programs ({} and {})", code(expected), code(found));
-  }
-  return "";
-}
 
 Verdict judge(Verdict verdict, const Trace& expected, const Trace& found, std::int64_t from,
               std::int64_t to) {
@@ -56,7 +25,7 @@ Verdict judge(Verdict verdict, const Trace& expected, const Trace& found, std::i
 }
 
 Verdict judge_whole(Verdict verdict, const Trace& expected, const Trace& found) {
-  const std::string why = obstacle(expected, found);
+  const std::string why = comparison_obstacle(expected, found);
   if (!why.empty()) return undecided(verdict, why);
   const std::vector<std::int64_t> left = expected.step_numbers(), right = found.step_numbers();
   return judge(verdict, expected, found, std::min(left.front(), right.front()),
@@ -85,7 +54,7 @@ Verdict check_resume(const Trace& uncut, const Trace& resumed, std::int64_t from
       "resume", fmt::format("fresh ranks resumed at step {} walk to the end with the same samples, "
                             "loss, norm, learning rate, parameters and moments as the uncut run",
                             from));
-  const std::string why = obstacle(uncut, resumed);
+  const std::string why = comparison_obstacle(uncut, resumed);
   if (!why.empty()) return undecided(verdict, why);
   const std::vector<std::int64_t> steps = resumed.step_numbers();
   if (steps.front() != from) {

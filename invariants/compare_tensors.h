@@ -13,9 +13,12 @@
 namespace shardproof {
 
 struct Policy {
-  enum class Kind { bitwise, relative_norm };
+  // error_model needs a third side, the truth: compare_errors.h.
+  enum class Kind { bitwise, relative_norm, error_model };
   Kind kind = Kind::bitwise;
-  double bound = 0;    // relative_norm: |a - b| <= bound x |a| (2-norms of the tensor)
+  // relative_norm: |a - b| <= bound x |a| (2-norms of the tensor)
+  // error_model:   |found - truth| <= bound x max(|reference - truth|, u x |truth|)
+  double bound = 0;
   std::string reason;  // why bits cannot be demanded; empty for bitwise
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace shardproof {
 namespace {
@@ -55,6 +56,36 @@ std::optional<std::string> text_fact(const Trace& trace, const char* pointer) {
   const Json* fact = find_fact(trace, pointer);
   if (fact == nullptr || !fact->is_string()) return std::nullopt;
   return fact->get<std::string>();
+}
+
+std::string comparison_obstacle(const Trace& expected, const Trace& found) {
+  for (const Trace* trace : {&expected, &found}) {
+    const char* side = trace == &expected ? "expected" : "judged";
+    if (trace->ranks.empty() || trace->step_numbers().empty()) {
+      return fmt::format("no step of the {} side was traced", side);
+    }
+    if (static_cast<int>(trace->ranks.size()) != trace->world()) {
+      return fmt::format("{} of {} ranks of the {} side wrote a trace", trace->ranks.size(),
+                         trace->world(), side);
+    }
+    // A dead run is not equal to a dead run.
+    for (const RankTrace& rank : trace->ranks) {
+      if (!rank.ended) return fmt::format("rank {} of the {} side never ended", rank.rank, side);
+      for (const StepRecord& step : rank.steps) {
+        if (!std::isfinite(step.loss) || !std::isfinite(step.grad_norm)) {
+          return fmt::format("step {} of the {} side has no finite loss and norm", step.step, side);
+        }
+      }
+    }
+  }
+  const auto code = [](const Trace& trace) {
+    const Json& run = trace.ranks.front().run;
+    return run.is_object() && run.contains("code") ? run["code"].dump() : std::string();
+  };
+  if (code(expected) != code(found)) {
+    return fmt::format("the legs ran different programs ({} and {})", code(expected), code(found));
+  }
+  return "";
 }
 
 }  // namespace shardproof

@@ -27,4 +27,8 @@ bool traces_all_tensors(const Trace& trace);
 std::optional<std::int64_t> integer_fact(const Trace& trace, const char* pointer);
 std::optional<std::string> text_fact(const Trace& trace, const char* pointer);
 
+// Why two runs cannot be compared at all: nothing traced, ranks missing or dead, values that are
+// not finite, other programs. Empty when they can.
+std::string comparison_obstacle(const Trace& expected, const Trace& found);
+
 }  // namespace shardproof

@@ -35,6 +35,16 @@ Verdict check_replicas(const Trace& trace);
 Verdict check_repeat(const Trace& first, const Trace& second);
 // Scalars, gradients, parameters and moments of every step equal the reference's, bit for bit.
 Verdict check_layout(const Trace& reference, const Trace& trace);
+// Where the bits may depend on the layout (native reduction): at each step of `truth`, the weights
+// before it are the same bits, the samples the same, the loss within native_loss(), and each
+// gradient no farther from the truth than native_gradients() allows beside the references
+// (compare_errors.h). The truth is one rank in float64 and there is one reference; or, without
+// float64, the truth is the reference layout and the references three benign runs of it (reversed
+// samples, other accumulation, repeat), and a note says so.
+// The first note is the worst ratio with its tensor and element.
+inline constexpr const char* native_layout_check = "native layout";
+Verdict check_native_layout(const Trace& truth, const std::vector<const Trace*>& references,
+                            const Trace& trace);
 // `resumed` starts at `from` and goes to the uncut run's end; every step it did equals the uncut
 // run's, at least 2 steps.
 Verdict check_resume(const Trace& uncut, const Trace& resumed, std::int64_t from);

@@ -1,0 +1,31 @@
+// compare_errors: the declared error model, for tensors whose bits cannot be demanded: how far a
+// run's tensors are from float64's, beside how far a reference of the same arithmetic is.
+// Torch-free. Thread rule: pure functions of their arguments. Not checked here: that all sides
+// started from the same weights (check_native_layout does that).
+#pragma once
+
+#include <span>
+
+#include "invariants/compare_tensors.h"
+
+namespace shardproof {
+
+// The policy for native reduction, and the one for a loss under it, with their reasons.
+const Policy& native_gradients();
+const Policy& native_loss();
+
+// Per tensor, with 2-norms: ratio = |found - truth| / max(|reference - truth|, u x |truth|), with
+// u = 2^-24 for F32 and 2^-9 for BF16. Of an element that several ranks hold, the worst copy
+// counts; of several references the one that is farthest off. `worst` names the tensor with the
+// largest ratio and its farthest element; it fails where `ratio` > policy.bound. A tensor or
+// element that a side lacks, or of another shape, is an infinite ratio.
+struct ErrorComparison {
+  std::int64_t tensors = 0;
+  double ratio = 0;
+  Difference worst;          // left: what float64 says; right: what was found
+  std::string incomparable;  // why nothing can be said; empty otherwise
+};
+ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const> references,
+                               const Trace& found, std::int64_t step, const std::string& what);
+
+}  // namespace shardproof
