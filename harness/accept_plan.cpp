@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "checkpoint/manifest.h"
 #include "invariants/trace_checks.h"
+#include "train/sections.h"
 
 namespace shardproof {
 namespace {
@@ -22,17 +23,28 @@ const Trace& of(const Traces& traces, const std::string& leg) {
   return found == traces.end() ? none : found->second;
 }
 
-// One rank's gradients, from the main leg's weights, at the steps where it captured both.
+// Whether native reduction on this layout cuts any tensor: not where it only splits the batch.
+bool cuts_tensors(const Config& config) {
+  const GptShape shape = shape_of(config);
+  return shape.tensor_pieces * shape.sequence_pieces > 1;
+}
+
+// One rank's gradients, from the main leg's weights, at the steps where it captured both: in
+// float64, in float32, and in float32 cut as the layout cuts.
 std::vector<Leg> lone_legs(const Leg& main) {
   std::vector<Leg> out;
-  for (const bool float64 : {true, false}) {
-    Leg leg{float64 ? "float64" : "float32", main.config, {}, std::nullopt};
-    leg.config.run.layout = "dp1";
-    leg.config.checkpoint = {};
+  for (const char* name : {"float64", "float32", "float32-cut"}) {
+    Leg leg{name, main.config, {}, std::nullopt};
     leg.weights_of = main.name;
-    leg.float64 = float64;
+    leg.float64 = leg.name == "float64";
+    leg.config.checkpoint = {};
     for (const std::int64_t step : main.capture) {
       if (step >= 0 && main.capture.contains(step - 1)) leg.capture.insert(step);
+    }
+    if (leg.name == "float32-cut") {
+      if (!cuts_tensors(main.config)) continue;
+    } else {
+      leg.config.run.layout = "dp1";
     }
     out.push_back(leg);
   }
@@ -48,9 +60,14 @@ bool needs_uncut_mpi(const Corpus& corpus) {
 void plan_layout_verdict(const Corpus& corpus, const std::string& subject,
                          std::vector<PlannedVerdict>& out) {
   if (corpus.native()) {
-    out.push_back({subject, {"float64", "float32", "main"}, [](const Traces& t) {
-                     return check_native_layout(of(t, "float64"), {&of(t, "float32")},
-                                                of(t, "main"));
+    std::vector<std::string> references{"float32"};
+    if (cuts_tensors(corpus.config)) references.push_back("float32-cut");
+    std::vector<std::string> legs{"float64", "main"};
+    legs.insert(legs.begin() + 1, references.begin(), references.end());
+    out.push_back({subject, legs, [references](const Traces& t) {
+                     std::vector<const Trace*> traces;
+                     for (const std::string& leg : references) traces.push_back(&of(t, leg));
+                     return check_native_layout(of(t, "float64"), traces, of(t, "main"));
                    }});
     return;
   }

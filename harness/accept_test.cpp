@@ -88,6 +88,19 @@ TEST_F(Accept, ALearningRateOfZeroFailsTheLossVerdictsOfBothCorpora) {
   EXPECT_NE(again.output.find("FAIL  loss falls"), std::string::npos);
 }
 
+TEST_F(Accept, ANativeRunIsJudgedByTheErrorModelAndRepeatsItsBits) {
+  const Outcomes outcomes =
+      run({"replay",
+           "training.steps=6 run.layout=dp2.tp2 numerics.reduction=native model.dropout=0.1"});
+  ASSERT_EQ(outcomes.exit_code, 0) << outcomes.screen;
+  std::set<std::string> checks;
+  for (const Json& verdict : outcomes.report.at("verdicts")) checks.insert(verdict.at("check"));
+  EXPECT_EQ(checks,
+            (std::set<std::string>{"live", "cover", "replicas", "native layout", "repeat", "data",
+                                   "optimizer bytes", "optimizer", "checkpoint", "resume"}));
+  EXPECT_NE(outcomes.screen.find("worst ratio "), std::string::npos) << outcomes.screen;
+}
+
 TEST_F(Accept, AReplayKillsWhatItsRunLineKills) {
   const Outcomes outcomes =
       run({"replay", "training.steps=6 run.layout=dp2.zero1 run.fault=1:4:reduced:kill"});
@@ -208,6 +221,29 @@ TEST(AcceptPlan, OnEmptyTracesNothingPasses) {
     for (const PlannedVerdict& planned : plan_verdicts(corpus)) {
       EXPECT_EQ(planned.judge({}).outcome, Outcome::inconclusive) << planned.judge({}).check;
     }
+  }
+}
+
+// The backend's sums have the same bits on the same backend alone.
+TEST(AcceptPlan, ANativeRunThatIsKilledIsComparedOnItsOwnBackend) {
+  AcceptOptions options;
+  options.set = {"numerics.reduction=native"};
+  const Corpus corpus = accept_corpora(options)[0];
+  bool found = false;
+  for (const Leg& leg : plan_legs(corpus, "checkpoints")) {
+    EXPECT_NE(leg.name, "dp1");
+    if (leg.name != "float64") continue;
+    found = true;
+    EXPECT_TRUE(leg.float64);
+    EXPECT_EQ(leg.capture, (std::set<std::int64_t>{0, 1, 11, 19}));
+  }
+  EXPECT_TRUE(found);
+  for (const PlannedVerdict& planned : plan_verdicts(corpus)) {
+    const Verdict verdict = planned.judge({});
+    EXPECT_EQ(verdict.outcome, Outcome::inconclusive) << verdict.check;
+    EXPECT_NE(verdict.check, "layout");
+    if (verdict.check != "kill-resume") continue;
+    EXPECT_EQ(planned.legs.front(), "uncut-mpi");
   }
 }
 

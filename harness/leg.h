@@ -25,7 +25,7 @@ struct Leg {
   std::optional<std::string> resume;  // checkpoint id in config.checkpoint.directory
   // Not empty: no run, but gradients on one rank from the weights which that leg captured before
   // each step of `capture` (lone_leg.h), in float64 or float32.
-  std::string weights_of;
+  std::string weights_of{};
   bool float64 = false;
 };
 

@@ -69,11 +69,11 @@ void write_lone_trace(const Config& config, const std::vector<LoneRecord>& recor
                   {"code", program().code},
                   {"versions", program().versions},
                   {"kernels", program().kernels},
-                  {"config", to_json(lone_config(config))},
+                  {"config", to_json(config)},
                   {"layout", "dp1"},
                   {"arithmetic", float64 ? "float64" : "float32"},
                   {"tensors", "some"}});
-  const PieceTable table = lone_table(config);
+  const PieceTable table = whole_table(config);
   for (const auto& [step, weights] : records) {
     const auto value = [&](const std::string& name) -> const void* {
       return weights.at(name).data();

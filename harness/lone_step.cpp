@@ -33,27 +33,46 @@ std::vector<MicroBatch> batches_of(const Config& config, std::int64_t step) {
   return loader.next();
 }
 
+// The part of a whole tensor that a piece is.
+at::Tensor part_of(const at::Tensor& whole, const PieceSpec& piece) {
+  if (piece.dim < 0) return whole;
+  const auto dim = static_cast<std::size_t>(piece.dim);
+  return whole.narrow(piece.dim, piece.box.offsets[dim], piece.box.shape[dim]);
+}
+
 std::vector<at::Tensor> parameters_of(const PieceTable& table, const Weights& weights,
                                       at::ScalarType dtype) {
   std::vector<at::Tensor> out;
   for (const PieceSpec& piece : table.pieces()) {
     const auto found = weights.find(piece.name);
     if (found == weights.end() ||
-        static_cast<std::int64_t>(found->second.size()) != piece.elements()) {
+        static_cast<std::int64_t>(found->second.size()) != element_count(piece.global_shape)) {
       throw Error(ErrorKind::corrupt, "weights " + piece.name,
                   "are missing or of another size than the model's");
     }
-    at::Tensor values = at::empty(piece.box.shape, at::TensorOptions(at::kFloat));
-    std::copy(found->second.begin(), found->second.end(), values.mutable_data_ptr<float>());
-    out.push_back(values.to(dtype));
+    at::Tensor whole = at::empty(piece.global_shape, at::TensorOptions(at::kFloat));
+    std::copy(found->second.begin(), found->second.end(), whole.mutable_data_ptr<float>());
+    out.push_back(part_of(whole, piece).to(dtype).contiguous());
   }
   return out;
 }
 
-std::vector<double> doubles(const at::Tensor& tensor) {
-  const at::Tensor wide = tensor.to(at::kDouble).contiguous();
-  const auto* data = wide.const_data_ptr<double>();
-  return {data, data + wide.numel()};
+std::map<std::string, std::vector<double>> whole_gradients(const PieceTable& table,
+                                                           const std::vector<at::Tensor>& sums) {
+  std::map<std::string, at::Tensor> whole;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const PieceSpec& piece = table.pieces()[i];
+    SP_CHECK(sums[i].defined(), "a parameter without a gradient");
+    at::Tensor& target = whole[piece.name];
+    if (!target.defined()) target = at::empty(piece.global_shape, at::TensorOptions(at::kDouble));
+    part_of(target, piece).copy_(sums[i]);
+  }
+  std::map<std::string, std::vector<double>> out;
+  for (const auto& [name, tensor] : whole) {
+    const auto* data = tensor.const_data_ptr<double>();
+    out[name].assign(data, data + tensor.numel());
+  }
+  return out;
 }
 
 }  // namespace
@@ -66,19 +85,19 @@ double LoneStep::grad_norm() const {
   return static_cast<double>(std::sqrt(squares));
 }
 
-Config lone_config(const Config& config) {
+Config whole_config(const Config& config) {
   Config out = config;
   out.numerics.reduction = "native";
   out.run.layout = "dp1";
   return out;
 }
 
-PieceTable lone_table(const Config& config) {
-  return PieceTable(gpt_pieces(shape_of(lone_config(config))));
+PieceTable whole_table(const Config& config) {
+  return PieceTable(gpt_pieces(shape_of(whole_config(config))));
 }
 
 Weights initial_weights(const Config& config) {
-  const GptShape shape = shape_of(lone_config(config));
+  const GptShape shape = shape_of(whole_config(config));
   Weights out;
   for (const PieceSpec& piece : gpt_pieces(shape)) {
     std::vector<float>& values = out[piece.name];
@@ -94,7 +113,7 @@ LoneStep lone_step(const Config& config, std::int64_t step, const Weights& weigh
   use_numerics(config.numerics.portable);
   at::set_num_threads(1);
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  const GptShape shape = shape_of(lone_config(config));
+  const GptShape shape = shape_of(config);
   const PieceTable table(gpt_pieces(shape));
   std::vector<at::Tensor> sums(table.pieces().size());
   const auto sink = [&](int piece, int, at::Tensor leaf, const Site&) {
@@ -127,10 +146,7 @@ LoneStep lone_step(const Config& config, std::int64_t step, const Weights& weigh
     model.backward(batch.index, seed);
     if (left_out) sums = std::move(kept);
   }
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    SP_CHECK(sums[i].defined(), "a parameter without a gradient");
-    out.gradients[table.pieces()[i].name] = doubles(sums[i]);
-  }
+  out.gradients = whole_gradients(table, sums);
   return out;
 }
 

@@ -1,5 +1,6 @@
 // lone_step: the gradients of one step on one rank, in float32 or float64, from given weights: the
-// model on whole tensors with no plan, mesh or communicator, so no mistake of those is in them.
+// model with no plan, mesh or communicator, so no mistake of those is in them. Pieces are the
+// config's: under native reduction on dp1 every tensor is whole.
 // All that is the Case's is as in a run: samples, valid tokens, dropout masks, label smoothing,
 // tied weights, packed documents.
 // Thread rule: any thread; sets its number of LibTorch threads to 1. Not checked: memory (one
@@ -30,9 +31,9 @@ struct LoneStep {
   double grad_norm() const;
 };
 
-// The Case with every parameter in one piece.
-Config lone_config(const Config& config);
-PieceTable lone_table(const Config& config);
+// The Case with nothing cut, and its parameters, each in one piece.
+Config whole_config(const Config& config);
+PieceTable whole_table(const Config& config);
 Weights initial_weights(const Config& config);
 
 // Tests leave micro-batches out of the gradient, not out of the count of tokens.

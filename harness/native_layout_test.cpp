@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <filesystem>
 
 #include "base/temp_folder.h"
 #include "harness/lone_leg.h"
 #include "harness/world.h"
+#include "invariants/compare_errors.h"
 #include "invariants/trace_checks.h"
 #include "train/case_testing.h"
 
@@ -39,19 +41,22 @@ Trace run_traced(const Config& config, const std::string& directory) {
   return read_trace(directory);
 }
 
-Leg lone(const Config& config, bool float64) {
-  Leg leg{float64 ? "float64" : "float32", config, {0, 2}, std::nullopt};
+Leg lone(const std::string& name, const Config& config) {
+  Leg leg{name, config, {0, 2}, std::nullopt};
   leg.weights_of = "main";
-  leg.float64 = float64;
+  leg.float64 = name == "float64";
   return leg;
 }
 
 // Of a run's trace against lone legs from its own weights.
 Verdict judge(const Config& config, const Trace& trace, const TempFolder& folder) {
-  const LegResult truth = run_lone_leg(lone(config, true), trace, folder.file("float64"));
-  const LegResult reference = run_lone_leg(lone(config, false), trace, folder.file("float32"));
-  EXPECT_FALSE(truth.error || reference.error);
-  return check_native_layout(truth.trace, {&reference.trace}, trace);
+  std::vector<LegResult> legs;
+  for (const std::string name : {"float64", "float32", "float32-cut"}) {
+    const Leg leg = lone(name, name == "float32-cut" ? config : whole_config(config));
+    legs.push_back(run_lone_leg(leg, trace, folder.file(name)));
+    EXPECT_FALSE(legs.back().error) << legs.back().error->what();
+  }
+  return check_native_layout(legs[0].trace, {&legs[1].trace, &legs[2].trace}, trace);
 }
 
 std::string text(const Verdict& verdict) {
@@ -104,7 +109,10 @@ class NativeMistakes : public testing::Test {
   }
   Verdict judge(const LoneStep& found) {
     const Trace truth = write(step(true), true), reference = write(step(false), false);
-    return check_native_layout(truth, {&reference}, write(found, false));
+    const Trace judged = write(found, false);
+    ratio_ =
+        compare_errors(truth, std::array<const Trace*, 1>{&reference}, judged, 0, "grad").ratio;
+    return check_native_layout(truth, {&reference}, judged);
   }
   LoneStep scaled(double factor) const {
     LoneStep out = step(false);
@@ -119,11 +127,14 @@ class NativeMistakes : public testing::Test {
     ASSERT_TRUE(verdict.difference);
     EXPECT_EQ(verdict.difference->phase, "grad");
     EXPECT_GE(verdict.difference->element, 0);
+    EXPECT_GT(ratio_, 1e4) << "a mistake is not near the bound";
+    RecordProperty("ratio", std::to_string(ratio_));
   }
 
   TempFolder folder_;
   const Config config_;
   const Weights weights_;
+  double ratio_ = 0;
   int next_ = 0;
 };
 
@@ -154,12 +165,19 @@ TEST_F(NativeMistakes, ABucketThatIsNotReducedIsSeen) {
   expect_seen(found);
 }
 
+TEST_F(NativeMistakes, TheSameMistakeInAFurtherReferenceHidesNone) {
+  const Trace truth = write(step(true), true), reference = write(step(false), false);
+  const Trace wrong = write(scaled(2), false);
+  const Verdict verdict = check_native_layout(truth, {&reference, &wrong}, wrong);
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+}
+
 // The float32 side of the model is a layout: one rank of the trainer.
 TEST(LoneLeg, InFloat32HasTheBitsOfOneRank) {
   const TempFolder folder;
   const Config config = native_case("dp1");
   const Trace trace = run_traced(config, folder.file("main"));
-  const LegResult leg = run_lone_leg(lone(config, false), trace, folder.file("float32"));
+  const LegResult leg = run_lone_leg(lone("float32", config), trace, folder.file("float32"));
   ASSERT_FALSE(leg.error) << leg.error->what();
   for (const std::int64_t step : {0, 2}) {
     const TensorComparison same = compare_tensors(leg.trace, trace, step, "grad");
@@ -173,7 +191,8 @@ TEST(LoneLeg, SaysWhichWeightsItLacks) {
   const TempFolder folder;
   Trace none;
   none.directory = "elsewhere";
-  const LegResult leg = run_lone_leg(lone(native_case("dp1"), true), none, folder.file("float64"));
+  const LegResult leg =
+      run_lone_leg(lone("float64", native_case("dp1")), none, folder.file("float64"));
   ASSERT_TRUE(leg.error);
   EXPECT_NE(std::string(leg.error->what()).find("parameters of step 1"), std::string::npos)
       << leg.error->what();

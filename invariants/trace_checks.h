@@ -38,8 +38,8 @@ Verdict check_layout(const Trace& reference, const Trace& trace);
 // Where the bits may depend on the layout (native reduction): at each step of `truth`, the weights
 // before it are the same bits, the samples the same, the loss within native_loss(), and each
 // gradient no farther from the truth than native_gradients() allows beside the references
-// (compare_errors.h). The truth is one rank in float64 and there is one reference; or, without
-// float64, the truth is the reference layout and the references three benign runs of it (reversed
+// (compare_errors.h). The truth is one rank in float64 and there is a reference in float32, or more
+// of them with other shapes; or, without float64, the truth is the reference layout and the references three benign runs of it (reversed
 // samples, other accumulation, repeat), and a note says so.
 // The first note is the worst ratio with its tensor and element.
 inline constexpr const char* native_layout_check = "native layout";
