@@ -39,8 +39,9 @@ Verdict check_layout(const Trace& reference, const Trace& trace);
 // before it are the same bits, the samples the same, the loss within native_loss(), and each
 // gradient no farther from the truth than native_gradients() allows beside the references
 // (compare_errors.h). The truth is one rank in float64 and there is a reference in float32, or more
-// of them with other shapes; or, without float64, the truth is the reference layout and the references three benign runs of it (reversed
-// samples, other accumulation, repeat), and a note says so.
+// of them with other shapes; or, without float64, the truth is the reference layout and the
+// references three benign runs of it (reversed samples, other accumulation, repeat), and a note
+// says so.
 // The first note is the worst ratio with its tensor and element.
 inline constexpr const char* native_layout_check = "native layout";
 Verdict check_native_layout(const Trace& truth, const std::vector<const Trace*>& references,
