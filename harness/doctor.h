@@ -1,5 +1,5 @@
 // doctor: measures on this machine the premises that the laws rest on: the same shape gives the
-// same bits at any alignment and from any thread; portable numerics does not depend on instruction
+// same bits on any cache line and from any thread; portable numerics does not depend on instruction
 // sets; link(2), fsync and directory sync do what checkpoints need; MPI starts ranks, with or
 // without fault tolerance. Reports, never repairs. Not measured: other machines, other folders than
 // the one given, networks, power loss. Thread rule: one at a time; starts child processes and
@@ -26,7 +26,7 @@ std::vector<Finding> diagnose(const std::string& directory);
 int exit_code(const std::vector<Finding>& findings);  // 0 when all are ok, else 3
 
 // The single measurements.
-Finding alignment_finding();  // fast kernels: at::mm on shifted buffers
+Finding alignment_finding();  // fast kernels: at::mm on buffers that begin elsewhere
 Finding thread_finding();     // fast kernels: at::mm from several threads at once
 Finding portable_finding();   // children whose libraries may use narrower instructions only
 Finding storage_finding(const std::string& directory);
