@@ -34,7 +34,8 @@ TEST_F(Verbs, ThoseThatExistAndTheirArgumentsPass) {
 }
 
 TEST_F(Verbs, AnUnknownOneIsNoSuccessAndNearOnesAreNamed) {
-  expect_refused({"foo", "--help"}, {"shardproof foo", "expected one of accept, layouts, train, resume"});
+  expect_refused({"foo", "--help"},
+                 {"shardproof foo", "expected one of accept, layouts, train, resume"});
   expect_refused({"acept", "--help"}, {"shardproof acept", "did you mean accept?"});
   expect_refused({"re"}, {"did you mean resume or replay?"});
   expect_refused({"checkpoint", "vrify", "DIR"}, {"shardproof checkpoint vrify", "verify?"});
