@@ -41,9 +41,7 @@ void write_run_line(const Config& config, const std::string& path) {
 
 LegResult run_leg(const Leg& leg, const std::string& directory, const std::atomic<bool>* stop) {
   const std::filesystem::path root(directory);
-  if (!std::filesystem::create_directories(root)) {
-    throw Error(ErrorKind::conflict, directory, "exists already; a leg needs a fresh folder");
-  }
+  make_fresh_folder(directory);
   RunRequest request;
   request.config = leg.config;
   request.trace.directory = (root / "trace").string();

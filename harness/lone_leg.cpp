@@ -93,9 +93,7 @@ void write_lone_trace(const Config& config, const std::vector<LoneRecord>& recor
 
 LegResult run_lone_leg(const Leg& leg, const Trace& trace, const std::string& directory) {
   const std::filesystem::path root(directory);
-  if (!std::filesystem::create_directories(root)) {
-    throw Error(ErrorKind::conflict, directory, "exists already; a leg needs a fresh folder");
-  }
+  make_fresh_folder(directory);
   LegResult out;
   out.leg = leg;
   const Duration begun = Clock::real().now();

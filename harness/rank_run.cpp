@@ -52,7 +52,7 @@ void agree_on_parameters(Mesh& mesh, Plan& plan) {
   Communicator& data = mesh.axis(Axis::data);
   const std::vector<Fact> all{{"parameters", parameters_digest(plan, false)}};
   if (layout.zero == 3) {
-    const int group = layout.shard_group == 0 ? layout.dp : layout.shard_group;
+    const int group = layout.shard_size();
     const int dp = mesh.at().dp;
     agree_on(*data.split(dp % group, dp / group, "copies", default_deadline(data)), all);
     return;

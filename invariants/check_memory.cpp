@@ -88,8 +88,7 @@ Claim claimed_sharers(const Trace& trace) {
   try {
     const Layout layout = parse_layout(*text);
     if (layout.zero == 0) return {1, ""};
-    const int group = layout.shard_group == 0 ? layout.dp : layout.shard_group;
-    return {std::int64_t{group} * layout.cp * layout.ep, ""};
+    return {std::int64_t{layout.shard_size()} * layout.cp * layout.ep, ""};
   } catch (const Error& error) {  // somebody else's words
     return {0, fmt::format("the run's layout is not one of ours: {}: {}", error.place(),
                            error.detail())};

@@ -16,152 +16,117 @@ namespace shardproof {
 
 namespace {
 
+// What every bench ends with: a table or JSON, and a judgement where something is asked of it.
+struct Given {
+  bool json = false;
+  bool check = false;
+};
+
+template <typename Options>
+struct Bench {
+  Json (*run)(const Options&);
+  void (*print)(const Json&);
+  int (*judge)(const Json&);  // null: nothing is asked
+};
+
+template <typename Options>
+void add_output(CLI::App* verb, int& status, std::shared_ptr<Options> options,
+                const Bench<Options>& bench, const char* check) {
+  auto given = std::make_shared<Given>();
+  verb->add_flag("--json", given->json, "Print JSON");
+  if (bench.judge != nullptr) verb->add_flag("--check", given->check, check);
+  verb->callback([options, given, bench, &status] {
+    const Json result = bench.run(*options);
+    if (given->json) {
+      fmt::print("{}\n", result.dump());
+    } else {
+      bench.print(result);
+    }
+    if (given->check) status = bench.judge(result);
+  });
+}
+
 void add_comm(CLI::App& bench, int& status) {
-  struct Options {
-    bench::CommBenchOptions bench;
-    bool json = false;
-    bool check = false;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<bench::CommBenchOptions>();
   CLI::App* verb = bench.add_subcommand("comm", "All-reduce: threads, our MPI ranks, plain MPI");
-  verb->add_option("--ranks", options->bench.ranks, "Number of ranks")
+  verb->add_option("--ranks", options->ranks, "Number of ranks")
       ->check(integer_range(1, 64))
       ->capture_default_str();
-  verb->add_flag("--quick", options->bench.quick, "A tenth of the repeats");
-  verb->add_flag("--json", options->json, "Print JSON");
-  verb->add_flag("--check", options->check,
-                 "Exit 1 when a figure asked for is not met, 3 when one could not be compared");
+  verb->add_flag("--quick", options->quick, "A tenth of the repeats");
+  add_output<bench::CommBenchOptions>(
+      verb, status, options,
+      {bench::run_comm_bench, bench::print_comm_bench, bench::comm_bench_status},
+      "Exit 1 when a figure asked for is not met, 3 when one could not be compared");
   verb->footer(
       "Examples:\n"
       "  shardproof bench comm\n"
       "  shardproof bench comm --ranks 2 --json");
-  verb->callback([options, &status] {
-    const Json result = bench::run_comm_bench(options->bench);
-    if (options->json) {
-      fmt::print("{}\n", result.dump());
-    } else {
-      bench::print_comm_bench(result);
-    }
-    if (options->check) status = bench::comm_bench_status(result);
-  });
 }
 
 void add_step(CLI::App& bench, int& status) {
-  struct Options {
-    bench::StepBenchOptions bench;
-    bool json = false;
-    bool check = false;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<bench::StepBenchOptions>();
   CLI::App* verb =
       bench.add_subcommand("step", "A training step on MPI ranks against PyTorch DDP and FSDP2");
-  verb->add_option("--ranks", options->bench.ranks, "Number of ranks")
+  verb->add_option("--ranks", options->ranks, "Number of ranks")
       ->check(integer_range(1, 8))
       ->capture_default_str();
-  verb->add_option("--rounds", options->bench.rounds, "Turns of ours and theirs; medians count")
+  verb->add_option("--rounds", options->rounds, "Turns of ours and theirs; medians count")
       ->check(integer_range(1, 100))
       ->capture_default_str();
-  verb->add_option("--python", options->bench.python, "A Python with torch (ci/install --peers)");
-  verb->add_flag("--quick", options->bench.quick, "The tiny model only, one round");
-  verb->add_flag("--json", options->json, "Print JSON");
-  verb->add_flag("--check", options->check, "Exit 1 when a ratio asked for is not met");
+  verb->add_option("--python", options->python, "A Python with torch (ci/install --peers)");
+  verb->add_flag("--quick", options->quick, "The tiny model only, one round");
+  add_output<bench::StepBenchOptions>(
+      verb, status, options,
+      {bench::run_step_bench, bench::print_step_bench, bench::step_bench_status},
+      "Exit 1 when a ratio asked for is not met");
   verb->footer(
       "Examples:\n"
       "  shardproof bench step\n"
       "  shardproof bench step --quick --json");
-  verb->callback([options, &status] {
-    const Json result = bench::run_step_bench(options->bench);
-    if (options->json) {
-      fmt::print("{}\n", result.dump());
-    } else {
-      bench::print_step_bench(result);
-    }
-    if (options->check) status = bench::step_bench_status(result);
-  });
 }
 
 // A bench that has rounds, and a quick form.
 template <typename Options>
 void add_rounds(CLI::App& bench, int& status, const char* name, const char* what,
-                Json (*run)(const Options&), void (*print)(const Json&),
-                int (*judge)(const Json&)) {
-  struct Given {
-    Options bench;
-    bool json = false;
-    bool check = false;
-  };
-  auto given = std::make_shared<Given>();
+                const Bench<Options>& functions) {
+  auto options = std::make_shared<Options>();
   CLI::App* verb = bench.add_subcommand(name, what);
-  verb->add_option("--rounds", given->bench.rounds, "Turns of both sides; medians count")
+  verb->add_option("--rounds", options->rounds, "Turns of both sides; medians count")
       ->check(integer_range(1, 100))
       ->capture_default_str();
-  verb->add_flag("--quick", given->bench.quick, "A smaller model, one round");
-  verb->add_flag("--json", given->json, "Print JSON");
-  verb->add_flag("--check", given->check, "Exit 1 when a limit is not kept");
+  verb->add_flag("--quick", options->quick, "A smaller model, one round");
+  add_output(verb, status, options, functions, "Exit 1 when a limit is not kept");
   verb->footer(fmt::format(
       "Examples:\n  shardproof bench {0}\n  shardproof bench {0} --quick --json", name));
-  verb->callback([given, &status, run, print, judge] {
-    const Json result = run(given->bench);
-    if (given->json) {
-      fmt::print("{}\n", result.dump());
-    } else {
-      print(result);
-    }
-    if (given->check) status = judge(result);
-  });
 }
 
 void add_pipeline(CLI::App& bench, int& status) {
-  struct Options {
-    bench::PipelineBenchOptions bench;
-    bool json = false;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<bench::PipelineBenchOptions>();
   CLI::App* verb =
       bench.add_subcommand("pipeline", "Idle time of a pipeline stage beside the formula");
-  verb->add_option("--steps", options->bench.steps, "Timed steps of each run")
+  verb->add_option("--steps", options->steps, "Timed steps of each run")
       ->check(integer_range(1, 10000))
       ->capture_default_str();
-  verb->add_flag("--quick", options->bench.quick, "A tiny model");
-  verb->add_flag("--json", options->json, "Print JSON");
+  verb->add_flag("--quick", options->quick, "A tiny model");
+  add_output<bench::PipelineBenchOptions>(
+      verb, status, options, {bench::run_pipeline_bench, bench::print_pipeline_bench, nullptr}, "");
   verb->footer(
       "Examples:\n"
       "  shardproof bench pipeline\n"
       "  shardproof bench pipeline --quick --json");
-  verb->callback([options, &status] {
-    const Json result = bench::run_pipeline_bench(options->bench);
-    if (options->json) {
-      fmt::print("{}\n", result.dump());
-    } else {
-      bench::print_pipeline_bench(result);
-    }
-    status = 0;
-  });
 }
 
 void add_cases(CLI::App& bench, int& status) {
-  struct Options {
-    bench::CaseBenchOptions bench;
-    bool json = false;
-    bool check = false;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<bench::CaseBenchOptions>();
   CLI::App* verb = bench.add_subcommand("cases", "Generated Cases that are proven in a second");
-  verb->add_option("--seconds", options->bench.seconds, "Of each kind of Case")
+  verb->add_option("--seconds", options->seconds, "Of each kind of Case")
       ->check(CLI::Range(0.1, 600.0))
       ->capture_default_str();
-  verb->add_flag("--json", options->json, "Print JSON");
-  verb->add_flag("--check", options->check, "Exit 1 when a figure asked for is not met");
+  add_output<bench::CaseBenchOptions>(
+      verb, status, options,
+      {bench::run_case_bench, bench::print_case_bench, bench::case_bench_status},
+      "Exit 1 when a figure asked for is not met");
   verb->footer("Examples:\n  shardproof bench cases\n  shardproof bench cases --seconds 10 --json");
-  verb->callback([options, &status] {
-    const Json result = bench::run_case_bench(options->bench);
-    if (options->json) {
-      fmt::print("{}\n", result.dump());
-    } else {
-      bench::print_case_bench(result);
-    }
-    if (options->check) status = bench::case_bench_status(result);
-  });
 }
 
 // One MPI rank of `bench comm`, which the launcher starts.
@@ -194,10 +159,10 @@ void add_bench(CLI::App& app, int& status) {
   add_pipeline(*bench, status);
   add_rounds<bench::ReductionBenchOptions>(
       *bench, status, "reduction", "Canonical order against native sums",
-      bench::run_reduction_bench, bench::print_reduction_bench, bench::reduction_bench_status);
+      {bench::run_reduction_bench, bench::print_reduction_bench, bench::reduction_bench_status});
   add_rounds<bench::OverlapBenchOptions>(
       *bench, status, "overlap", "Communication that native data parallelism hides",
-      bench::run_overlap_bench, bench::print_overlap_bench, bench::overlap_bench_status);
+      {bench::run_overlap_bench, bench::print_overlap_bench, bench::overlap_bench_status});
   add_cases(*bench, status);
   add_comm_rank(*bench, status);
 }

@@ -79,6 +79,11 @@ std::uint64_t predicted_bytes(const Call& call, int rank, int size, CommBackend 
   return predicted_elements(call, rank, size, backend) * size_of(call.dtype);
 }
 
+PredictedCall predicted(const Call& call, int rank, int size, CommBackend backend) {
+  return {call.kind, call.dtype, call.send_elements(rank),
+          predicted_bytes(call, rank, size, backend)};
+}
+
 std::vector<PredictedCall> predicted_reduce_scatter(const canonical::LeafOwners& owners,
                                                     const std::vector<std::size_t>& shares,
                                                     Dtype dtype, int rank, CommBackend backend) {
@@ -93,9 +98,19 @@ std::vector<PredictedCall> predicted_reduce_scatter(const canonical::LeafOwners&
     call.kind = CallKind::all_to_all;
     call.dtype = dtype;
     call.send_counts = round < held ? shares : std::vector<std::size_t>(shares.size(), 0);
-    calls.push_back({call.kind, dtype, total(call.send_counts),
-                     predicted_bytes(call, rank, static_cast<int>(shares.size()), backend)});
+    calls.push_back(predicted(call, rank, static_cast<int>(shares.size()), backend));
   }
+  return calls;
+}
+
+std::vector<PredictedCall> predicted_all_reduce(const canonical::LeafOwners& owners,
+                                                std::size_t count, int rank, CommBackend backend) {
+  const int ranks = static_cast<int>(owners.owned.size());
+  Call gather;
+  gather.kind = CallKind::all_gather;
+  for (int r = 0; r < ranks; ++r) gather.recv_counts.push_back(even_share(count, r, ranks));
+  auto calls = predicted_reduce_scatter(owners, gather.recv_counts, Dtype::f32, rank, backend);
+  calls.push_back(predicted(gather, rank, ranks, backend));
   return calls;
 }
 

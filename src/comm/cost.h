@@ -26,9 +26,14 @@ struct PredictedCall {
   bool operator==(const PredictedCall&) const = default;
 };
 
+PredictedCall predicted(const Call& call, int rank, int size, CommBackend backend);
+
 // The calls a canonical reduction makes on `rank`.
 std::vector<PredictedCall> predicted_reduce_scatter(const canonical::LeafOwners& owners,
                                                     const std::vector<std::size_t>& shares,
                                                     Dtype dtype, int rank, CommBackend backend);
+// Of fp32 in shares that are balanced by elements; the group has owners.owned.size() ranks.
+std::vector<PredictedCall> predicted_all_reduce(const canonical::LeafOwners& owners,
+                                                std::size_t count, int rank, CommBackend backend);
 
 }  // namespace shardproof

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
+
 #include "base/json.h"
 #include "comm/conformance_semantics.h"
 #include "comm/conformance_threads.h"
@@ -124,14 +127,18 @@ TEST(RecordedCommunicator, RecordsCallsOfAllItsGroups) {
 
 TEST(RecordedCommunicator, AFailureIsDumpedWithItsState) {
   ThreadWorld world(2);
-  conformance::own_on_threads(world, [](auto comm) {
+  std::promise<void> revoked;  // a barrier that rank 1 joins before this may well complete
+  const std::shared_future<void> after_revoke = revoked.get_future().share();
+  conformance::own_on_threads(world, [&](auto comm) {
     auto recorder = std::make_shared<FlightRecorder>(comm->rank());
     RecordedCommunicator recorded(std::move(comm), recorder);
     if (recorded.rank() == 0) {
       auto work = recorded.start(Call{}, nullptr);
       recorded.revoke();
       work.reset();  // nobody waited: it is recorded all the same
+      revoked.set_value();
     }
+    ASSERT_EQ(after_revoke.wait_for(std::chrono::seconds(30)), std::future_status::ready);
     EXPECT_EQ(kind_of_error([&] { barrier(recorded); }, "barrier"), ErrorKind::revoked);
     EXPECT_EQ(kind_of_error([&] { recorded.split(0, 0, "dp", conformance::patience()); }, "split"),
               ErrorKind::revoked);

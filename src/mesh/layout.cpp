@@ -148,7 +148,7 @@ std::vector<int> owned_micro_batches(const Layout& layout, int micro_batches, in
   SP_CHECK(micro_batches >= 0 && data_rank >= 0 && data_rank < layout.dp,
            fmt::format("{} micro-batches, rank {} of {}", micro_batches, data_rank, layout.dp));
   const bool dealt = layout.zero >= 2;
-  const int group = layout.shard_group == 0 ? layout.dp : layout.shard_group;
+  const int group = layout.shard_size();
   if (dealt) SP_CHECK_EQ(micro_batches % layout.dp, 0);
   const auto bound = [&](int rank) {
     return static_cast<int>(share_bound(micro_batches, layout.dp, rank));

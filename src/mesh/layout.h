@@ -29,6 +29,8 @@ struct Layout {
   int shard_group = 0;  // 0: the whole data axis
 
   int world() const { return dp * tp * cp * pp * ep; }
+  // Data ranks that share a ZeRO state.
+  int shard_size() const { return shard_group == 0 ? dp : shard_group; }
   int degree(Axis axis) const;
   std::string print() const;
   bool operator==(const Layout&) const = default;

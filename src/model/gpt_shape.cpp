@@ -2,6 +2,7 @@
 #include "model/gpt_shape.h"
 
 #include <fmt/format.h>
+#include <charconv>
 
 #include <cmath>
 
@@ -86,6 +87,16 @@ std::string problem(const GptShape& shape) {
                        shape.label_smoothing);
   }
   return "";
+}
+
+std::optional<int> block_of(std::string_view parameter) {
+  constexpr std::string_view blocks = "blocks.";
+  if (!parameter.starts_with(blocks)) return std::nullopt;
+  int block = -1;
+  const char* end = parameter.data() + parameter.size();
+  const auto [rest, error] = std::from_chars(parameter.data() + blocks.size(), end, block);
+  SP_CHECK(error == std::errc() && rest != end && *rest == '.', std::string(parameter));
+  return block;
 }
 
 std::vector<PieceSpec> gpt_pieces(const GptShape& shape) {

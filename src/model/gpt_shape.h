@@ -10,7 +10,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/piece.h"
@@ -34,6 +36,9 @@ struct GptShape {
 // Empty when the shape is legal, else what is wrong and what was expected.
 std::string problem(const GptShape& shape);
 std::vector<PieceSpec> gpt_pieces(const GptShape& shape);
+// The block of a parameter, by its name ("blocks.3.ln1.weight": 3); nothing for the model's ends.
+std::optional<int> block_of(std::string_view parameter);
+inline constexpr std::string_view tied_weight = "embed.weight";  // the head's too, where tied
 // Weights: normal(0, 0.02), residual projections scaled by 1/sqrt(2 layers), LayerNorm weights 1;
 // biases normal(0, 0.02) as well, so that a bias added twice shows at step 0. Element i of the
 // GLOBAL parameter is a function of (seed, name, i).

@@ -2,11 +2,9 @@
 #include "parallel/batch_sum.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -14,20 +12,12 @@
 #include "base/memory_use.h"
 #include "comm/canonical.h"
 #include "parallel/batch_tree.h"
+#include "parallel/flat.h"
 #include "parallel/mesh_pieces.h"
 #include "parallel/native_batch_sum.h"
 
 namespace shardproof {
 namespace {
-
-std::int64_t sum_of(const std::vector<std::size_t>& counts) {
-  return static_cast<std::int64_t>(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
-}
-
-at::Tensor zeros(std::int64_t count) {
-  const MemoryScope scope(MemoryUse::gradients);
-  return at::zeros({count}, at::kFloat);
-}
 
 std::vector<const void*> pointers(const std::map<Node, at::Tensor>& subtrees) {
   std::vector<const void*> out;
@@ -39,9 +29,7 @@ std::vector<const void*> pointers(const std::map<Node, at::Tensor>& subtrees) {
 class ShareExchange {
  public:
   ShareExchange(Communicator& shard, const std::vector<std::size_t>& shares, BatchTree& tree)
-      : shard_(shard), shares_(shares), tree_(tree) {
-    begin_ = sum_of({shares.begin(), shares.begin() + shard.rank()});
-  }
+      : shard_(shard), shares_(shares), tree_(tree), begin_(share_range(shares, shard.rank()).lo) {}
 
   // nodes[r]: the subtree of which rank r sends shares now; `values`: of this rank's.
   void run(const std::vector<std::optional<Node>>& nodes, const float* values) {
@@ -51,8 +39,7 @@ class ShareExchange {
     for (std::size_t r = 0; r < nodes.size(); ++r) {
       if (r != me && nodes[r]) receives[r] = share;
     }
-    const MemoryScope scope(MemoryUse::communication);
-    const at::Tensor received = at::empty({sum_of(receives)}, at::kFloat);
+    const at::Tensor received = flat_empty(total(receives), MemoryUse::communication);
     all_to_all_v(shard_, values, received.data_ptr(),
                  nodes[me] ? shares_ : std::vector<std::size_t>(nodes.size(), 0), receives,
                  Dtype::f32);
@@ -70,7 +57,7 @@ class ShareExchange {
   Communicator& shard_;
   const std::vector<std::size_t>& shares_;
   BatchTree& tree_;
-  std::int64_t begin_ = 0;  // of this rank's share
+  const std::int64_t begin_;  // of this rank's share
 };
 
 // What both canonical forms end with.
@@ -84,7 +71,7 @@ class CanonicalBatchSum : public BatchSum {
             options_.shares[static_cast<std::size_t>(groups.shard_rank())])),
         shares_tree_(share_, options_.micro_batches),
         exchange_(groups.shard(), options_.shares, shares_tree_) {
-    if (groups.replicas() > 1) sum_ = zeros(share_);
+    if (groups.replicas() > 1) sum_ = flat_zeros(share_, MemoryUse::gradients);
   }
 
   void clear() override { shares_tree_.clear(); }
@@ -130,9 +117,12 @@ class OnceAStep : public CanonicalBatchSum {
  public:
   OnceAStep(PlanGroups& groups, BatchSumOptions options)
       : CanonicalBatchSum(groups, std::move(options)),
-        tree_(sum_of(options_.shares), options_.micro_batches) {
+        whole_(total(options_.shares)),
+        tree_(whole_, options_.micro_batches) {
     // Takes the sum on a rank without micro-batches.
-    if (owned_by(groups.shard_rank()).empty()) no_leaves_ = zeros(sum_of(options_.shares));
+    if (owned_by(groups.shard_rank()).empty()) {
+      no_leaves_ = flat_zeros(whole_, MemoryUse::gradients);
+    }
   }
 
   at::Tensor spare() override { return tree_.take(); }
@@ -161,8 +151,7 @@ class OnceAStep : public CanonicalBatchSum {
   // In place: the sum of the own share overwrites it in this rank's first subtree.
   float* scatter(const std::vector<const void*>& subtrees) {
     const at::Tensor& target = subtrees.empty() ? no_leaves_ : tree_.subtrees().begin()->second;
-    const auto begin = options_.shares.begin();
-    float* out = target.data_ptr<float>() + sum_of({begin, begin + groups_.shard_rank()});
+    float* out = target.data_ptr<float>() + share_range(options_.shares, groups_.shard_rank()).lo;
     const auto storage = storage_for(
         canonical::storage_bytes(owners_, options_.shares, groups_.shard_rank(), Dtype::f32));
     canonical::reduce_scatter(groups_.data(), owners_, subtrees, options_.shares, Dtype::f32, out,
@@ -173,7 +162,7 @@ class OnceAStep : public CanonicalBatchSum {
   // For what others send: an arena is idle by then.
   std::span<std::byte> storage_for(std::size_t bytes) {
     if (bytes == 0) return {};
-    if (bytes <= static_cast<std::size_t>(sum_of(options_.shares)) * sizeof(float)) {
+    if (bytes <= static_cast<std::size_t>(whole_) * sizeof(float)) {
       const at::Tensor& idle = tree_.spare();
       return {reinterpret_cast<std::byte*>(idle.data_ptr<float>()), idle.nbytes()};
     }
@@ -200,6 +189,7 @@ class OnceAStep : public CanonicalBatchSum {
     return sum_over_replicas();
   }
 
+  const std::int64_t whole_;  // elements of the shares together
   BatchTree tree_;
   at::Tensor no_leaves_;
   at::Tensor received_;
@@ -210,7 +200,8 @@ class EveryMicroBatch : public CanonicalBatchSum {
   using CanonicalBatchSum::CanonicalBatchSum;
 
   at::Tensor spare() override {
-    return groups_.context().size() == 1 ? at::Tensor() : zeros(sum_of(options_.shares));
+    if (groups_.context().size() == 1) return {};  // the arena itself
+    return flat_empty(total(options_.shares), MemoryUse::gradients);
   }
 
   void add(int micro_batch, at::Tensor sum) override {

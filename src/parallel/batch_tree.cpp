@@ -1,13 +1,11 @@
 // batch_tree: arenas meet their siblings as micro-batches end.
 #include "parallel/batch_tree.h"
 
-#include <ATen/ops/empty.h>
-
 #include <utility>
 
 #include "base/check.h"
-#include "base/memory_use.h"
 #include "comm/canonical.h"
+#include "parallel/flat.h"
 
 namespace shardproof {
 
@@ -16,9 +14,8 @@ BatchTree::BatchTree(std::int64_t elements, int micro_batches)
 
 at::Tensor BatchTree::take() {
   if (free_.empty()) {
-    const MemoryScope scope(MemoryUse::gradients);
     ++made_;
-    return at::empty({elements_}, at::kFloat);
+    return flat_empty(elements_, MemoryUse::gradients);
   }
   at::Tensor arena = std::move(free_.back());
   free_.pop_back();

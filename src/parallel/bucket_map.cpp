@@ -2,18 +2,16 @@
 #include "parallel/bucket_map.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <numeric>
 #include <string_view>
 #include <tuple>
 
 #include "base/check.h"
+#include "model/gpt_shape.h"
 
 namespace shardproof {
 namespace {
-
-constexpr std::string_view block_prefix = "blocks.";
 
 // Positions in a backward: the later a parameter is used in forward, the earlier its gradient.
 struct Place {
@@ -25,17 +23,14 @@ struct Place {
 Place place_of(const std::string& name) {
   constexpr int last = std::numeric_limits<int>::max();
   if (name.starts_with("embed.") || name.starts_with("pos.")) return {-1, 0};
-  if (!name.starts_with(block_prefix)) return {last, name.starts_with("head.") ? 1 : 0};
-  int layer = 0;
-  const char* begin = name.data() + block_prefix.size();
-  const auto parsed = std::from_chars(begin, name.data() + name.size(), layer);
-  SP_CHECK(parsed.ec == std::errc(), "no layer in the name " + name);
+  const auto layer = block_of(name);
+  if (!layer) return {last, name.starts_with("head.") ? 1 : 0};
   constexpr std::string_view parts[] = {".ln1.",       ".attn.q.", ".attn.k.", ".attn.v.",
                                         ".attn.proj.", ".ln2.",    ".mlp.up.", ".mlp.down."};
   const auto found = std::ranges::find_if(
       parts, [&](std::string_view part) { return name.find(part) != std::string::npos; });
   SP_CHECK(found != std::end(parts), "an unknown part of a block: " + name);
-  return {layer, static_cast<int>(found - std::begin(parts))};
+  return {*layer, static_cast<int>(found - std::begin(parts))};
 }
 
 }  // namespace

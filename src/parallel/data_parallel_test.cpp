@@ -269,33 +269,5 @@ TEST(DataParallel, OptimizerBytesAreTheExactShareWithinOneBlock) {
   }
 }
 
-TEST(DataParallel, LoadedStateReachesTheReplicas) {
-  for (const int zero : {0, 1}) {
-    with_plans(3, zero, 3, [&](Communicator&, Plan& plan) {
-      const auto value = [&](const StateShard& shard, std::int64_t i) {
-        return static_cast<float>(plan.table().range(shard.piece_index).lo + shard.range.lo + i);
-      };
-      for (const auto& kind : {"param", "master", "exp_avg", "exp_avg_sq"}) {
-        for (const StateShard& shard : plan.shards(kind, true)) {
-          std::memset(shard.data, 0xff, static_cast<std::size_t>(shard.range.size()) * 4);
-        }
-        for (const StateShard& shard : plan.shards(kind, false)) {
-          for (std::int64_t i = 0; i < shard.range.size(); ++i) {
-            static_cast<float*>(shard.data)[i] = value(shard, i);
-          }
-        }
-      }
-      plan.loaded();
-      for (const auto& kind : {"param", "master", "exp_avg", "exp_avg_sq"}) {
-        for (const StateShard& shard : plan.shards(kind, true)) {
-          for (std::int64_t i = 0; i < shard.range.size(); ++i) {
-            ASSERT_EQ(static_cast<float*>(shard.data)[i], value(shard, i)) << kind;
-          }
-        }
-      }
-    });
-  }
-}
-
 }  // namespace
 }  // namespace shardproof

@@ -1,32 +1,22 @@
 // gradient_bucket: additions in the order in which leaves arrive.
 #include "parallel/gradient_bucket.h"
 
-#include <ATen/ops/zeros.h>
-
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <utility>
 
 #include "base/check.h"
-#include "base/memory_use.h"
 #include "comm/canonical.h"
+#include "parallel/flat.h"
 
 namespace shardproof {
-namespace {
-
-at::Tensor flat(std::int64_t count, MemoryUse use) {
-  const MemoryScope scope(use);
-  return at::zeros({count}, at::kFloat);
-}
-
-}  // namespace
 
 GradientBucket::GradientBucket(PieceTable table,
                                const std::function<int(const std::string&)>& leaves)
     : table_(std::move(table)),
-      parameters_(flat(table_.elements(), MemoryUse::parameters)),
-      gradient_(flat(table_.elements(), MemoryUse::gradients)),
+      parameters_(flat_zeros(table_.elements(), MemoryUse::parameters)),
+      gradient_(flat_zeros(table_.elements(), MemoryUse::gradients)),
       arrived_(table_.pieces().size(), 0) {
   for (const PieceSpec& piece : table_.pieces()) leaves_.push_back(leaves(piece.name));
 }

@@ -39,7 +39,6 @@ class GradientBucket {
 
   // Starts the sum over ranks, on the communication thread or inline.
   void launch(Communicator& comm, bool overlap);
-  bool launched() const { return launched_; }
   void finish(Communicator& comm);
 
   void update(const AdamWConfig& config, const AdamWStep& at,

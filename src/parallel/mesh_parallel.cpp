@@ -17,20 +17,6 @@ namespace {
 
 constexpr std::int64_t float_bytes = sizeof(float);
 
-// Who brings which loss leaves, by world rank: tensor rank 0 of each (dp, cp) of the last stage.
-std::vector<LossOwner> loss_owners(const Layout& layout, int micro_batches, int sequence_pieces) {
-  const auto sequence = sequence_owners(layout, sequence_pieces);
-  std::vector<LossOwner> owners;
-  for (int rank = 0; rank < layout.world(); ++rank) {
-    const Coordinates at = coordinates(layout, rank);
-    LossOwner& owner = owners.emplace_back();
-    if (at.tp != 0 || at.pp != layout.pp - 1) continue;
-    owner = {owned_micro_batches(layout, micro_batches, at.dp),
-             sequence.owned[static_cast<std::size_t>(at.cp)]};
-  }
-  return owners;
-}
-
 std::int64_t largest(const std::vector<UnitSpec>& specs) {
   std::int64_t elements = 0;
   for (const UnitSpec& spec : specs) elements = std::max(elements, spec.table.elements());
@@ -192,9 +178,8 @@ void MeshParallel::add_unit(const UnitSpec& spec, Unit* parameters_of) {
 
 // The unit of one use of the tied embedding; null when it is on another stage.
 Unit* MeshParallel::tied_unit(int use) const {
-  const char* name = use == 0 ? "tied embedding" : "tied head";
-  const auto found =
-      std::ranges::find_if(units_, [&](const auto& unit) { return unit->spec().name == name; });
+  const auto found = std::ranges::find_if(
+      units_, [&](const auto& unit) { return unit->spec().tied && unit->spec().use == use; });
   return found == units_.end() ? nullptr : found->get();
 }
 
@@ -220,7 +205,7 @@ StepTotals MeshParallel::reduce(const StepShare& mine) {
   float* tied[2] = {nullptr, nullptr};
   for (const auto& unit : units_) {
     float* share = unit->reduce_share();
-    if (tied_ && unit.get() == tied_unit(unit->spec().use)) tied[unit->spec().use] = share;
+    if (unit->spec().tied) tied[unit->spec().use] = share;
   }
   if (tied_) tied_->add_gradients(tied[0], tied[1]);
   ExactSum squares;
@@ -239,16 +224,8 @@ std::vector<StateShard> MeshParallel::shards(const std::string& what, bool repli
   for (const auto& unit : units_) {
     if (!unit->owns_state()) continue;
     const Unit::Held held = replicated ? unit->owned(what) : unit->share_of(what);
-    for (std::size_t i = 0; i < unit->table().pieces().size(); ++i) {
-      const ElementRange piece = unit->table().range(static_cast<int>(i));
-      const ElementRange part = intersect(piece, held.range);
-      if (part.size() <= 0 || (!replicated && !unit->counts_here(static_cast<int>(i)))) continue;
-      const PieceSpec& spec = unit->table().pieces()[i];
-      out.push_back({what,
-                     table_.index(spec.name, spec.piece),
-                     {part.lo - piece.lo, part.hi - piece.lo},
-                     held.data + (part.lo - held.range.lo)});
-    }
+    append_shards(out, what, table_, unit->table(), held.range, held.data,
+                  [&](int i) { return replicated || unit->counts_here(i); });
   }
   return out;
 }

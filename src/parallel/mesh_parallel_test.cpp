@@ -10,9 +10,9 @@
 #include <map>
 #include <mutex>
 
-#include "model/gpt_testing.h"
 #include "parallel/legality.h"
 #include "parallel/make_plan.h"
+#include "parallel/plan_testing.h"
 #include "parallel/thread_ranks.h"
 
 namespace shardproof {
@@ -20,6 +20,8 @@ namespace {
 
 constexpr int micro_batches = 6;
 constexpr const char* layouts[] = {"dp1",
+                                   "dp3",
+                                   "dp3.zero1",
                                    "tp3",
                                    "tp2.sp",
                                    "cp2-zigzag",
@@ -69,23 +71,6 @@ void with_plans(const std::string& text, const Body& body, const PlanOptions& of
   });
 }
 
-StepTotals step(Plan& plan) {
-  plan.begin_step(0);
-  Gpt model(tiny(), plan.table(), plan.seams(0));
-  std::vector<LossLeaf> losses;
-  for (const int m : plan.micro_batches()) {
-    const MicroBatch batch = testing::random_batch(tiny(), m, 2, 5, 4);
-    const auto leaves = model.forward(batch);
-    losses.insert(losses.end(), leaves.begin(), leaves.end());
-    model.backward(m, 0.125);
-    plan.end_micro_batch(m, 0);
-  }
-  const StepTotals totals = plan.reduce({losses, 100, false});
-  plan.update({}, {1e-2, 0.5, 0}, {"*.bias"});
-  plan.gather_parameters();
-  return totals;
-}
-
 // Every element that `shards` shows, by kind and place.
 using State = std::map<std::pair<std::string, std::int64_t>, std::uint32_t>;
 
@@ -113,7 +98,7 @@ Outcome play(const std::string& layout) {
   Outcome outcome;
   std::mutex mutex;
   with_plans(layout, [&](Mesh& mesh, Plan& plan) {
-    const StepTotals totals = step(plan);
+    const StepTotals totals = play_step(plan, tiny(), {.memory_bytes = 100});
     EXPECT_EQ(totals.memory_max, 100);
     const std::lock_guard lock(mutex);
     collect(plan, outcome.state);
@@ -156,7 +141,7 @@ TEST(MeshParallel, OptimizerBytesAreTheExactShareWithinOneBlockOfEachUnit) {
         of_pieces[mesh.at().tp] = 12 * elements;
       }
     });
-    const int copies = layout.shard_group == 0 ? 1 : layout.dp / layout.shard_group;
+    const int copies = layout.dp / layout.shard_size();
     for (const auto& [tp, bytes] : held) {
       const int times = layout.zero == 0 ? layout.dp * layout.cp : layout.zero == 3 ? 1 : copies;
       EXPECT_EQ(bytes, of_pieces[tp] * times);

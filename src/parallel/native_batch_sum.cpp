@@ -2,21 +2,17 @@
 // share (every micro-batch).
 #include "parallel/native_batch_sum.h"
 
-#include <ATen/ops/zeros.h>
-
 #include <cstring>
-#include <numeric>
 #include <utility>
 
-#include "base/memory_use.h"
 #include "comm/canonical.h"
+#include "parallel/flat.h"
 
 namespace shardproof {
 namespace {
 
-at::Tensor zeros(std::size_t count) {
-  const MemoryScope scope(MemoryUse::gradients);
-  return at::zeros({static_cast<std::int64_t>(count)}, at::kFloat);
+at::Tensor arena(std::int64_t elements) {
+  return flat_empty(elements, MemoryUse::gradients);
 }
 
 class NativeBatchSum : public BatchSum {
@@ -24,19 +20,17 @@ class NativeBatchSum : public BatchSum {
   NativeBatchSum(PlanGroups& groups, BatchSumOptions options)
       : groups_(groups),
         options_(std::move(options)),
-        share_(options_.shares[static_cast<std::size_t>(groups.shard_rank())]),
-        begin_(std::accumulate(options_.shares.begin(),
-                               options_.shares.begin() + groups.shard_rank(), std::size_t{0})),
-        whole_(std::accumulate(options_.shares.begin(), options_.shares.end(), std::size_t{0})) {}
+        share_(share_range(options_.shares, groups.shard_rank())),
+        whole_(total(options_.shares)) {}
 
   // With one context rank the gradient comes in an arena of its own.
   at::Tensor spare() override {
-    return groups_.context().size() == 1 ? at::Tensor() : zeros(whole_);
+    return groups_.context().size() == 1 ? at::Tensor() : arena(whole_);
   }
 
   void add(int, at::Tensor gradient) override {
     if (options_.every_micro_batch) {
-      at::Tensor share = zeros(share_);
+      at::Tensor share = arena(share_.size());
       scatter(gradient.const_data_ptr(), share.data_ptr());
       gradient = std::move(share);
     }
@@ -52,15 +46,16 @@ class NativeBatchSum : public BatchSum {
   }
 
   float* reduce() override {
-    if (!sum_.defined()) sum_ = zeros(options_.every_micro_batch ? share_ : whole_);
+    if (!sum_.defined()) sum_ = arena(options_.every_micro_batch ? share_.size() : whole_);
     if (!any_) sum_.zero_();  // a rank without micro-batches
     auto* data = sum_.data_ptr<float>();
     if (!options_.every_micro_batch) {
-      scatter(data, data + begin_);
-      data += begin_;
+      scatter(data, data + share_.lo);
+      data += share_.lo;
     }
     if (groups_.replicas() > 1) {
-      all_reduce(groups_.replica_group(), data, data, share_, Dtype::f32, ReduceOp::sum);
+      all_reduce(groups_.replica_group(), data, data, static_cast<std::size_t>(share_.size()),
+                 Dtype::f32, ReduceOp::sum);
     }
     return data;
   }
@@ -77,7 +72,8 @@ class NativeBatchSum : public BatchSum {
 
   PlanGroups& groups_;
   const BatchSumOptions options_;
-  const std::size_t share_, begin_, whole_;
+  const ElementRange share_;
+  const std::int64_t whole_;
   at::Tensor sum_;
   bool any_ = false;  // something has been added since clear()
 };

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -16,16 +15,6 @@
 
 namespace shardproof {
 namespace {
-
-std::vector<LossOwner> loss_owners(const Layout& layout, int micro_batches, int sequence_pieces) {
-  std::vector<int> pieces(static_cast<std::size_t>(sequence_pieces));
-  std::iota(pieces.begin(), pieces.end(), 0);
-  std::vector<LossOwner> owners;
-  for (int rank = 0; rank < layout.dp; ++rank) {
-    owners.push_back({owned_micro_batches(layout, micro_batches, rank), pieces});
-  }
-  return owners;
-}
 
 class NativeDataParallel : public Plan {
  public:
@@ -147,7 +136,7 @@ class NativeDataParallel : public Plan {
 std::function<int(const std::string&)> NativeDataParallel::leaves_of_a_step() const {
   const int once = static_cast<int>(mine_.size()) * options_.shape.sequence_pieces;
   return [once, tied = options_.shape.tied](const std::string& name) {
-    return tied && name == "embed.weight" ? 2 * once : once;
+    return tied && name == tied_weight ? 2 * once : once;
   };
 }
 
@@ -192,16 +181,8 @@ std::vector<StateShard> NativeDataParallel::shards(const std::string& what, bool
     const PieceTable& table = bucket->table();
     const ElementRange held =
         replicated ? ElementRange{0, table.elements()} : table.share(comm_.size(), comm_.rank());
-    float* values = data(*bucket, what);
-    for (std::size_t i = 0; i < table.pieces().size(); ++i) {
-      const ElementRange piece = table.range(static_cast<int>(i));
-      const ElementRange part = intersect(piece, held);
-      if (part.size() <= 0) continue;
-      out.push_back({what,
-                     table_.index(table.pieces()[i].name, table.pieces()[i].piece),
-                     {part.lo - piece.lo, part.hi - piece.lo},
-                     values + part.lo});
-    }
+    append_shards(out, what, table_, table, held, data(*bucket, what) + held.lo,
+                  [](int) { return true; });
   }
   return out;
 }

@@ -12,7 +12,7 @@
 #include <mutex>
 
 #include "base/expect_error.h"
-#include "model/gpt_testing.h"
+#include "parallel/plan_testing.h"
 #include "parallel/thread_ranks.h"
 
 namespace shardproof {
@@ -42,23 +42,6 @@ NativeOptions options_of(bool overlap) {
   return options;
 }
 
-StepTotals step(Plan& plan, bool skip_last_backward = false) {
-  plan.begin_step(0);
-  Gpt model(tiny(), plan.table(), plan.seams(0));
-  std::vector<LossLeaf> losses;
-  for (const int m : plan.micro_batches()) {
-    const auto leaves = model.forward(testing::random_batch(tiny(), m, 2, 5, 4));
-    losses.insert(losses.end(), leaves.begin(), leaves.end());
-    if (skip_last_backward && m == micro_batches - 1) continue;
-    model.backward(m, 0.125);
-    plan.end_micro_batch(m, 0);
-  }
-  const StepTotals totals = plan.reduce({losses, 0, false});
-  plan.update({}, {1e-2, 0.5, 0}, {"*.bias"});
-  plan.gather_parameters();
-  return totals;
-}
-
 using State = std::map<std::pair<std::string, std::int64_t>, std::uint32_t>;
 
 // What world rank 0 holds, after checking that every rank holds the same.
@@ -68,7 +51,7 @@ State play(int ranks, const NativeOptions& options) {
   on_thread_ranks(ranks, [&](Communicator& comm) {
     Mesh mesh(comm, Layout{.dp = ranks});
     const auto plan = make_native_data_parallel(mesh, options);
-    step(*plan);
+    play_step(*plan, tiny());
     State state;
     for (const char* kind : {"param", "grad", "master", "exp_avg", "exp_avg_sq"}) {
       for (const StateShard& shard : plan->shards(kind, true)) {
@@ -109,7 +92,7 @@ TEST(NativeDataParallel, ExactSumsComeOutExact) {
         };
         Mesh mesh(comm, Layout{.dp = ranks});
         const auto plan = make_native_data_parallel(mesh, options);
-        step(*plan);
+        play_step(*plan, tiny());
         const float all = static_cast<float>(ranks * (ranks + 1) / 2) / 64;
         std::map<float, int> seen;
         for (const StateShard& shard : plan->shards("grad", true)) {
@@ -133,9 +116,9 @@ TEST(NativeDataParallel, AParameterWithoutAGradientIsNamedAndNothingIsUpdated) {
     const auto plan = make_native_data_parallel(mesh, options_of(true));
     if (comm.rank() == 1) {
       expect_error(ErrorKind::mismatch, {"no gradient arrived for", "head.weight"},
-                   [&] { step(*plan, true); });
+                   [&] { play_step(*plan, tiny(), {.without_backward = micro_batches - 1}); });
     } else {
-      EXPECT_THROW(step(*plan, true), Error);
+      EXPECT_THROW(play_step(*plan, tiny(), {.without_backward = micro_batches - 1}), Error);
     }
     comm.revoke();
   });

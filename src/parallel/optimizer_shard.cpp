@@ -1,29 +1,19 @@
 // optimizer_shard: piece by piece, since decay goes by name.
 #include "parallel/optimizer_shard.h"
 
-#include <ATen/ops/zeros.h>
-
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/memory_use.h"
+#include "parallel/flat.h"
 
 namespace shardproof {
-namespace {
-
-at::Tensor state(std::int64_t count) {
-  const MemoryScope scope(MemoryUse::optimizer);
-  return at::zeros({count}, at::kFloat);
-}
-
-}  // namespace
 
 OptimizerShard::OptimizerShard(const PieceTable& table, ElementRange owned, const float* masters)
     : table_(table),
       owned_(owned),
-      master_(state(owned.size())),
-      exp_avg_(state(owned.size())),
-      exp_avg_sq_(state(owned.size())) {
+      master_(flat_zeros(owned.size(), MemoryUse::optimizer)),
+      exp_avg_(flat_zeros(owned.size(), MemoryUse::optimizer)),
+      exp_avg_sq_(flat_zeros(owned.size(), MemoryUse::optimizer)) {
   std::copy_n(masters, owned.size(), master_.data_ptr<float>());
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,6 +27,12 @@ struct StateShard {
   ElementRange range;    // within the piece, block-aligned
   void* data = nullptr;  // fp32
 };
+
+// Adds the runs by piece of what lies at `data`: the elements `held` of the arena of `local`, a
+// part of the model's `table`. keep(i), by index into `local`: whether that piece is wanted.
+void append_shards(std::vector<StateShard>& out, const std::string& what, const PieceTable& table,
+                   const PieceTable& local, ElementRange held, float* data,
+                   const std::function<bool(int)>& keep);
 
 // Live bytes by use, counted from the buffers themselves.
 struct PlanBytes {

@@ -6,7 +6,7 @@ namespace shardproof {
 PlanGroups::PlanGroups(Mesh& mesh, bool gather)
     : layout_(mesh.layout()),
       at_(mesh.at()),
-      shard_size_(layout_.shard_group == 0 ? layout_.dp : layout_.shard_group),
+      shard_size_(layout_.shard_size()),
       tensor_(mesh.axis(Axis::tensor)),
       context_(mesh.axis(Axis::context)),
       data_(mesh.axis(Axis::data)),

@@ -7,28 +7,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <string>
 
 #include "base/expect_error.h"
+
+#include "parallel/schedule_testing.h"
 
 namespace shardproof {
 namespace {
 
 using enum ActionKind;
-
-std::vector<int> first(int n) {
-  std::vector<int> micro_batches(static_cast<std::size_t>(n));
-  std::iota(micro_batches.begin(), micro_batches.end(), 0);
-  return micro_batches;
-}
-
-Layout pipeline(int stages, const std::string& schedule) {
-  Layout layout;
-  layout.pp = stages;
-  layout.schedule = schedule;
-  return layout;
-}
 
 Simulation run(const Layout& layout, int micro_batches, const ActionCosts& costs = {}) {
   return simulate(all_stages(layout, first(micro_batches)), chunks_of(layout), costs);

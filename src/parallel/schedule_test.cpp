@@ -8,24 +8,12 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <string>
+
+#include "parallel/schedule_testing.h"
 
 namespace shardproof {
 namespace {
-
-std::vector<int> first(int n) {
-  std::vector<int> micro_batches(static_cast<std::size_t>(n));
-  std::iota(micro_batches.begin(), micro_batches.end(), 0);
-  return micro_batches;
-}
-
-Layout pipeline(int stages, const std::string& schedule) {
-  Layout layout;
-  layout.pp = stages;
-  layout.schedule = schedule;
-  return layout;
-}
 
 std::string text(const Layout& layout, int pp_rank, const std::vector<int>& micro_batches) {
   std::vector<std::string> words;

@@ -70,38 +70,22 @@ class Prediction {
     return owners.owned[static_cast<std::size_t>(rank)].size();
   }
 
-  static void add(std::vector<PredictedCall>& list, Call call, int rank, int size,
-                  CommBackend backend) {
-    list.push_back({call.kind, call.dtype, call.send_elements(rank),
-                    predicted_bytes(call, rank, size, backend)});
-  }
-
   // ---- tensor axis; `elements` of one sequence piece ----
 
   void all_gather(Counts counts) {
     Call call;
     call.kind = CallKind::all_gather;
     call.recv_counts = std::move(counts);
-    add(calls.tensor, call, at_.tp, layout_.tp, backend_);
+    calls.tensor.push_back(predicted(call, at_.tp, layout_.tp, backend_));
   }
 
-  void reduce_scatter(const Counts& shares) {
-    for (const PredictedCall& call :
-         predicted_reduce_scatter(tensor_, shares, Dtype::f32, at_.tp, backend_)) {
-      calls.tensor.push_back(call);
-    }
+  void append(const std::vector<PredictedCall>& more) {
+    calls.tensor.insert(calls.tensor.end(), more.begin(), more.end());
   }
 
   void all_reduce(std::size_t elements) {
     if (layout_.tp == 1) return;
-    const std::size_t count = elements * my_sequence();
-    const auto ranks = static_cast<std::size_t>(layout_.tp);
-    Counts shares;
-    for (std::size_t r = 0; r < ranks; ++r) {
-      shares.push_back(count * (r + 1) / ranks - count * r / ranks);
-    }
-    reduce_scatter(shares);
-    all_gather(shares);
+    append(predicted_all_reduce(tensor_, elements * my_sequence(), at_.tp, backend_));
   }
 
   Counts residual_counts(std::size_t elements) const {
@@ -112,7 +96,8 @@ class Prediction {
 
   void tensor_sum(std::size_t elements) {
     if (!layout_.sequence_parallel) return all_reduce(elements);
-    reduce_scatter(residual_counts(elements));
+    append(
+        predicted_reduce_scatter(tensor_, residual_counts(elements), Dtype::f32, at_.tp, backend_));
   }
 
   void sequence_gather() {
@@ -134,7 +119,7 @@ class Prediction {
     Call call;
     call.kind = CallKind::all_to_all;
     call.send_counts = std::move(counts);
-    add(calls.context, call, at_.cp, layout_.cp, backend_);
+    calls.context.push_back(predicted(call, at_.cp, layout_.cp, backend_));
   }
 
   bool ulysses() const { return layout_.context_kind == "ulysses"; }
@@ -209,7 +194,7 @@ class Prediction {
     call.kind = kind;
     call.count = activation_;
     for (std::size_t n = 0; n < residual_[static_cast<std::size_t>(at_.tp)].size(); ++n) {
-      add(calls.pipeline, call, at_.pp, layout_.pp, backend_);
+      calls.pipeline.push_back(predicted(call, at_.pp, layout_.pp, backend_));
     }
   }
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/memory_use.h"
+#include "parallel/flat.h"
 #include "parallel/mesh_pieces.h"
 
 namespace shardproof {
@@ -31,20 +31,6 @@ std::vector<std::vector<Node>> leaf_nodes(const PlanGroups& groups, const PieceT
   return nodes;
 }
 
-ElementRange share_of(const std::vector<std::size_t>& shares, int rank) {
-  ElementRange range;
-  for (int r = 0; r <= rank; ++r) {
-    range.lo = range.hi;
-    range.hi += static_cast<std::int64_t>(shares[static_cast<std::size_t>(r)]);
-  }
-  return range;
-}
-
-at::Tensor gradients(std::int64_t count) {
-  const MemoryScope scope(MemoryUse::gradients);
-  return at::empty({count}, at::kFloat);
-}
-
 }  // namespace
 
 SequenceSum::SequenceSum(PlanGroups& groups, const PieceTable& table, int sequence_pieces,
@@ -55,20 +41,21 @@ SequenceSum::SequenceSum(PlanGroups& groups, const PieceTable& table, int sequen
       context_owners_(sequence_owners(groups.layout(), sequence_pieces)),
       residual_owners_(residual_owners(groups.layout(), sequence_pieces)),
       shares_(std::move(shares)),
-      share_(share_of(shares_, groups.at().cp)),
-      leaves_(table, sequence_pieces,
-              leaf_nodes(groups, table, context_owners_, residual_owners_)) {
+      share_(share_range(shares_, groups.at().cp)),
+      leaves_(table, sequence_pieces, leaf_nodes(groups, table, context_owners_, residual_owners_)),
+      // Under sp a unit of whole parameters alone may have fewer leaves here than
+      // sum_over_context sends.
+      arenas_needed_(std::max(leaves_.arenas(), context_owners_.subtrees(groups.at().cp).size())) {
   if (!groups.layout().sequence_parallel) return;
   for (std::size_t i = 0; i < table.pieces().size(); ++i) {
     if (whole(table.pieces()[i])) whole_places_.push_back(table.range(static_cast<int>(i)));
   }
 }
 
-// Under sp a unit of whole parameters alone may have fewer leaves here than sum_over_context sends.
 void SequenceSum::take_arenas() {
-  const std::size_t least = context_owners_.subtrees(groups_.context().rank()).size();
-  while (arenas_.size() < std::max(leaves_.arenas(), least))
-    arenas_.push_back(gradients(table_.elements()));
+  while (arenas_.size() < arenas_needed_) {
+    arenas_.push_back(flat_empty(table_.elements(), MemoryUse::gradients));
+  }
 }
 
 void SequenceSum::leaf(int piece_index, int sequence_piece, const at::Tensor& gradient) {

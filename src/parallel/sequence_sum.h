@@ -49,9 +49,10 @@ class SequenceSum {
   const canonical::LeafOwners context_owners_;
   const canonical::LeafOwners residual_owners_;
   const std::vector<std::size_t> shares_;
-  ElementRange share_;
+  const ElementRange share_;
   std::vector<ElementRange> whole_places_;  // of parameters that are not cut, under sp
   LeafTree leaves_;
+  const std::size_t arenas_needed_;
   std::vector<at::Tensor> arenas_;  // subtrees of tree(S) of the micro-batch under way
 };
 

@@ -1,9 +1,6 @@
 // stage_layers: bounds, and names.
 #include "parallel/stage_layers.h"
 
-#include <charconv>
-#include <string_view>
-
 #include "base/check.h"
 #include "base/piece.h"
 #include "parallel/schedule.h"
@@ -49,14 +46,7 @@ std::vector<LayerRange> chunk_layers(const Layout& layout, int pp_rank, int laye
 
 bool holds(const LayerRange& stage, const GptShape& shape, const std::string& parameter) {
   const bool last = stage.last == shape.layers;
-  constexpr std::string_view blocks = "blocks.";
-  if (parameter.starts_with(blocks)) {
-    int layer = -1;
-    const char* end = parameter.data() + parameter.size();
-    const auto [rest, error] = std::from_chars(parameter.data() + blocks.size(), end, layer);
-    SP_CHECK(error == std::errc() && rest != end && *rest == '.', parameter);
-    return stage.first <= layer && layer < stage.last;
-  }
+  if (const auto layer = block_of(parameter)) return stage.first <= *layer && *layer < stage.last;
   if (parameter.starts_with("embed.")) return stage.first == 0 || (last && shape.tied);
   if (parameter.starts_with("pos.")) return stage.first == 0;
   SP_CHECK(parameter.starts_with("ln_f.") || parameter.starts_with("head."),

@@ -2,7 +2,6 @@
 #include "parallel/step_cost.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/exact_sum.h"
 #include "parallel/mesh_pieces.h"
@@ -12,10 +11,6 @@ namespace shardproof {
 namespace {
 
 using Counts = std::vector<std::size_t>;
-
-std::size_t sum(const Counts& counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-}
 
 // The limbs of the norm, memory, a wish to stop; each is one int64, as a loss leaf is.
 constexpr std::size_t scalars_of_a_rank = ExactSum::limbs + 2;
@@ -29,7 +24,7 @@ class Prediction {
         at_(coordinates(layout, rank)),
         rank_(rank),
         backend_(backend),
-        group_(layout.shard_group == 0 ? layout.dp : layout.shard_group),
+        group_(layout.shard_size()),
         owners_(micro_batch_owners(layout, micro_batches)) {}
 
   GroupCalls run(int unit_layers) {
@@ -50,8 +45,7 @@ class Prediction {
 
  private:
   void add(const char* label, const Call& call, int rank, int size) {
-    out_[label].push_back({call.kind, call.dtype, call.send_elements(rank),
-                           predicted_bytes(call, rank, size, backend_)});
+    out_[label].push_back(predicted(call, rank, size, backend_));
   }
   void add(const char* label, const std::vector<PredictedCall>& calls) {
     out_[label].insert(out_[label].end(), calls.begin(), calls.end());
@@ -70,18 +64,6 @@ class Prediction {
     call.dtype = dtype;
     call.recv_counts = std::move(counts);
     return call;
-  }
-
-  // Balanced by elements, as canonical::all_reduce cuts.
-  void canonical_all_reduce(const char* label, const canonical::LeafOwners& owners,
-                            std::size_t count, int rank) {
-    const std::size_t ranks = owners.owned.size();
-    Counts shares;
-    for (std::size_t r = 0; r < ranks; ++r) {
-      shares.push_back(count * (r + 1) / ranks - count * r / ranks);
-    }
-    add(label, predicted_reduce_scatter(owners, shares, Dtype::f32, rank, backend_));
-    add(label, gather_call(shares), rank, static_cast<int>(ranks));
   }
 
   // Shares of the state group (context outer), and their sums by context rank.
@@ -109,8 +91,8 @@ class Prediction {
       for (const PieceSpec& piece : table.pieces()) {
         if (piece.pieces == 1) whole += static_cast<std::size_t>(piece.elements());
       }
-      canonical_all_reduce("sequence", residual_owners(layout_, shape_.sequence_pieces), whole,
-                           at_.cp * layout_.tp + at_.tp);
+      add("sequence", predicted_all_reduce(residual_owners(layout_, shape_.sequence_pieces), whole,
+                                           at_.cp * layout_.tp + at_.tp, backend_));
     }
     if (layout_.cp > 1) {
       add("cp", predicted_reduce_scatter(sequence_owners(layout_, shape_.sequence_pieces),
@@ -161,8 +143,8 @@ class Prediction {
         const auto& mine = owners_.owned[r];
         groups.owned.back().insert(groups.owned.back().end(), mine.begin(), mine.end());
       }
-      canonical_all_reduce("replica", groups, shares[static_cast<std::size_t>(at_.dp % group_)],
-                           at_.dp / group_);
+      add("replica", predicted_all_reduce(groups, shares[static_cast<std::size_t>(at_.dp % group_)],
+                                          at_.dp / group_, backend_));
     }
     // ZeRO 0 gathers the gradient, 1 and 2 the parameters: the same call.
     if (layout_.zero < 3) state_gather("state", table);

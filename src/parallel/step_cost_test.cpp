@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "comm/stack.h"
-#include "model/gpt_testing.h"
 #include "parallel/legality.h"
 #include "parallel/make_plan.h"
+#include "parallel/plan_testing.h"
 #include "parallel/seam_cost.h"
 #include "parallel/thread_ranks.h"
 
@@ -28,22 +28,6 @@ PlanOptions options_of(int micro_batches) {
   options.micro_batches = micro_batches;
   options.seed = 7;
   return options;
-}
-
-void play_step(Plan& plan, const GptShape& shape) {
-  plan.begin_step(0);
-  plan.sum_tokens(1);
-  Gpt model(shape, plan.table(), plan.seams(0));
-  std::vector<LossLeaf> losses;
-  for (const int m : plan.micro_batches()) {
-    const auto leaves = model.forward(testing::random_batch(shape, m, rows, 5, 4));
-    losses.insert(losses.end(), leaves.begin(), leaves.end());
-    model.backward(m, 0.125);
-    plan.end_micro_batch(m, 0);
-  }
-  plan.reduce({losses, 0, false});
-  plan.update({}, {1e-2, 0.5, 0}, {"*.bias"});
-  plan.gather_parameters();
 }
 
 // "world/dp.1/shard.0" -> "shard"
@@ -104,7 +88,7 @@ void expect_predicted(const std::string& text, int micro_batches) {
     recorder->take_counts();
     for (int step = 0; step < 2; ++step) {
       const std::uint64_t before = plan->bytes_sent();
-      play_step(*plan, options.shape);
+      play_step(*plan, options.shape, {.rows = rows});
       const Predicted expected = predict(layout, options, rank, plan->micro_batches());
       Totals seen;
       for (const auto& [key, count] : recorder->take_counts()) {

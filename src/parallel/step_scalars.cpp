@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "parallel/mesh_pieces.h"
 
 namespace shardproof {
 namespace {
@@ -22,6 +23,19 @@ double add(double left, double right) {
 }
 
 }  // namespace
+
+std::vector<LossOwner> loss_owners(const Layout& layout, int micro_batches, int sequence_pieces) {
+  const auto sequence = sequence_owners(layout, sequence_pieces);
+  std::vector<LossOwner> owners;
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    const Coordinates at = coordinates(layout, rank);
+    LossOwner& owner = owners.emplace_back();
+    if (at.tp != 0 || at.pp != layout.pp - 1) continue;
+    owner = {owned_micro_batches(layout, micro_batches, at.dp),
+             sequence.owned[static_cast<std::size_t>(at.cp)]};
+  }
+  return owners;
+}
 
 StepScalars::StepScalars(int micro_batches, int sequence_pieces, std::vector<LossOwner> owners,
                          int rank)

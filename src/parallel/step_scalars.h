@@ -10,6 +10,7 @@
 #include "base/exact_sum.h"
 #include "base/tree.h"
 #include "comm/communicator.h"
+#include "mesh/layout.h"
 #include "parallel/plan.h"
 
 namespace shardproof {
@@ -20,6 +21,9 @@ struct LossOwner {
   std::vector<int> micro_batches;
   std::vector<int> sequence_pieces;
 };
+
+// By world rank: tensor rank 0 of each (dp, cp) of the last pipeline stage.
+std::vector<LossOwner> loss_owners(const Layout& layout, int micro_batches, int sequence_pieces);
 
 class StepScalars {
  public:

@@ -1,8 +1,6 @@
 // unit: shares of one arena.
 #include "parallel/unit.h"
 
-#include <ATen/ops/zeros.h>
-
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -10,7 +8,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/memory_use.h"
 #include "optim/grad_clip.h"
 
 namespace shardproof {
@@ -37,11 +34,6 @@ std::vector<std::size_t> data_shares(const PlanGroups& groups,
   return {first, first + groups.shard_size()};
 }
 
-at::Tensor gradients(std::int64_t count) {
-  const MemoryScope scope(MemoryUse::gradients);
-  return at::zeros({count}, at::kFloat);
-}
-
 }  // namespace
 
 Unit::Unit(PlanGroups& groups, UnitSpec spec, const UnitOptions& options)
@@ -58,7 +50,8 @@ Unit::Unit(PlanGroups& groups, UnitSpec spec, const UnitOptions& options)
       batch_(make_batch_sum(groups, {options.micro_batches, data_shares(groups, shares_),
                                      sharded_gradients(), options.native})),
       keeps_arenas_(!sharded_gradients() && !options.native) {
-  if (everything() && owns_state()) whole_gradient_ = gradients(spec_.table.elements());
+  if (everything() && owns_state())
+    whole_gradient_ = flat_zeros(spec_.table.elements(), MemoryUse::gradients);
 }
 
 void Unit::initialise(const GptShape& shape, std::uint64_t seed) {

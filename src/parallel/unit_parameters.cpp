@@ -1,30 +1,16 @@
 // unit_parameters: shares, gathers, views.
 #include "parallel/unit_parameters.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
-
-#include <numeric>
 #include <utility>
 
 #include "base/check.h"
-#include "base/memory_use.h"
 
 namespace shardproof {
-namespace {
-
-at::Tensor parameters(std::int64_t count) {
-  const MemoryScope scope(MemoryUse::parameters);
-  return at::zeros({count}, at::kFloat);
-}
-
-}  // namespace
 
 at::Tensor BufferPool::take() {
   if (free_.empty()) {
-    const MemoryScope scope(MemoryUse::gathered);
     ++made_;
-    return at::empty({elements_}, at::kFloat);
+    return flat_empty(elements_, MemoryUse::gathered);
   }
   at::Tensor buffer = std::move(free_.back());
   free_.pop_back();
@@ -39,18 +25,17 @@ std::int64_t BufferPool::bytes() const {
   return made_ * elements_ * static_cast<std::int64_t>(sizeof(float));
 }
 
-UnitParameters::UnitParameters(const PieceTable& table, std::vector<std::size_t> shares,
-                               Communicator& group, BufferPool* pool)
-    : table_(table), shares_(std::move(shares)), group_(group), pool_(pool) {
-  const auto begin = shares_.begin();
-  share_.lo =
-      static_cast<std::int64_t>(std::accumulate(begin, begin + group.rank(), std::size_t{0}));
-  share_.hi =
-      share_.lo + static_cast<std::int64_t>(shares_.at(static_cast<std::size_t>(group.rank())));
+UnitParameters::UnitParameters(const PieceTable& table, Shares shares, Communicator& group,
+                               BufferPool* pool)
+    : table_(table),
+      shares_(std::move(shares)),
+      group_(group),
+      pool_(pool),
+      share_(share_range(shares_, group.rank())) {
   if (pool_ != nullptr) {
-    kept_ = parameters(share_.size());
+    kept_ = flat_zeros(share_.size(), MemoryUse::parameters);
   } else {
-    whole_ = parameters(table.elements());
+    whole_ = flat_zeros(table.elements(), MemoryUse::parameters);
     make_views();
   }
 }

@@ -13,6 +13,7 @@
 
 #include "base/piece.h"
 #include "comm/communicator.h"
+#include "parallel/flat.h"
 
 namespace shardproof {
 
@@ -34,8 +35,7 @@ class UnitParameters {
  public:
   // `shares`: elements of the share of every rank of `group`. `pool` null: resident. All referred
   // to must outlive this.
-  UnitParameters(const PieceTable& table, std::vector<std::size_t> shares, Communicator& group,
-                 BufferPool* pool);
+  UnitParameters(const PieceTable& table, Shares shares, Communicator& group, BufferPool* pool);
 
   bool sharded() const { return pool_ != nullptr; }
   ElementRange share() const { return share_; }
@@ -60,10 +60,10 @@ class UnitParameters {
   Call gather_call();
 
   const PieceTable& table_;
-  const std::vector<std::size_t> shares_;
+  const Shares shares_;
   Communicator& group_;
   BufferPool* const pool_;
-  ElementRange share_;
+  const ElementRange share_;
   at::Tensor kept_;   // the share, where sharded
   at::Tensor whole_;  // the arena, or a buffer of the pool
   std::vector<at::Tensor> views_;

@@ -4,18 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
-#include <string_view>
 #include <utility>
 
 #include "base/check.h"
 
 namespace shardproof {
 namespace {
-
-constexpr std::string_view block_prefix = "blocks.";
-constexpr std::string_view tied_weight = "embed.weight";  // what the head uses too
 
 bool in_embedding(const std::string& name) {
   return name.starts_with("embed.") || name.starts_with("pos.");
@@ -25,12 +20,7 @@ bool in_embedding(const std::string& name) {
 // last.
 int layer_of(const std::string& name, int layers) {
   if (in_embedding(name)) return -1;
-  if (!name.starts_with(block_prefix)) return layers;
-  int layer = 0;
-  const char* begin = name.data() + block_prefix.size();
-  const auto parsed = std::from_chars(begin, name.data() + name.size(), layer);
-  SP_CHECK(parsed.ec == std::errc(), "no layer in the name " + name);
-  return layer;
+  return block_of(name).value_or(layers);
 }
 
 std::string unit_name(int chunk, int first, int last, int layers, int unit_layers) {
@@ -61,7 +51,7 @@ std::vector<UnitSpec> units_of(const GptShape& shape, const std::vector<int>& te
     // Layers with the ends of the model counted as layers of their own.
     const int begin = chunks[c].first == 0 ? -1 : chunks[c].first;
     const int end = chunks[c].last == shape.layers ? shape.layers + 1 : chunks[c].last;
-    if (shape.tied && begin < 0) units.push_back({"tied embedding", chunk, PieceTable(tied)});
+    if (shape.tied && begin < 0) units.push_back({"tied embedding", chunk, PieceTable(tied), true});
     for (int first = begin; first < end;) {
       int last = end;
       if (unit_layers > 0) {
@@ -78,7 +68,7 @@ std::vector<UnitSpec> units_of(const GptShape& shape, const std::vector<int>& te
       first = last;
     }
     if (shape.tied && end > shape.layers) {
-      units.push_back({"tied head", chunk, PieceTable(tied), 1});
+      units.push_back({"tied head", chunk, PieceTable(tied), true, 1});
     }
   }
   return units;

@@ -16,7 +16,8 @@ namespace shardproof {
 struct UnitSpec {
   std::string name;  // "chunk 0", "embedding", "blocks 0-1", "head"; "tied embedding", "tied head"
   int chunk = 0;
-  PieceTable table;  // what this rank holds of it
+  PieceTable table;   // what this rank holds of it
+  bool tied = false;  // holds the embedding's weight that the head uses too
   // Which use of its parameters (Site::use): 1 for the head's use of a tied embedding, whose unit
   // has gradients of its own but no state.
   int use = 0;

@@ -10,8 +10,8 @@
 #include <bit>
 
 #include "base/memory_use.h"
-#include "model/gpt_testing.h"
 #include "parallel/make_plan.h"
+#include "parallel/plan_testing.h"
 #include "parallel/thread_ranks.h"
 #include "parallel/units.h"
 #include "train/memory_ledger.h"
@@ -32,22 +32,6 @@ PlanOptions options_of(bool native) {
   return options;
 }
 
-void step(Plan& plan, const GptShape& shape) {
-  plan.begin_step(0);
-  Gpt model(shape, plan.table(), plan.seams(0));
-  std::vector<LossLeaf> losses;
-  for (const int m : plan.micro_batches()) {
-    const MemoryScope scope(MemoryUse::activations);
-    const auto leaves = model.forward(testing::random_batch(shape, m, 1, 5));
-    losses.insert(losses.end(), leaves.begin(), leaves.end());
-    model.backward(m, 0.125);
-    plan.end_micro_batch(m, 0);
-  }
-  plan.reduce({losses, 0, false});
-  plan.update({}, {1e-2, 0.5, 0}, {"*.bias"});
-  plan.gather_parameters();
-}
-
 struct Seen {
   MemoryLedger::ByUse live, peak;
   PlanBytes plan;
@@ -65,9 +49,9 @@ void measure(const std::string& text, const PlanOptions& options, const Check& c
     const MemoryLedger::Install installed(ledger);
     Mesh mesh(comm, layout);
     const auto plan = make_plan(mesh, options);
-    step(*plan, options.shape);
+    play_step(*plan, options.shape, {.rows = 1, .one_in = 0});
     ledger.reset_peak();
-    step(*plan, options.shape);
+    play_step(*plan, options.shape, {.rows = 1, .one_in = 0});
     check(Seen{ledger.live(), ledger.peak(), plan->bytes()});
   });
 }
