@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "checkpoint/manifest.h"
+#include "harness/native_legs.h"
 #include "invariants/trace_checks.h"
-#include "train/sections.h"
 
 namespace shardproof {
 namespace {
@@ -15,40 +15,6 @@ constexpr int shortest_run = 4;  // two steps before the cut and two behind it
 
 std::string backend_words(const std::string& backend) {
   return backend == "mpi" ? "MPI processes" : "thread ranks";
-}
-
-const Trace& of(const Traces& traces, const std::string& leg) {
-  static const Trace none;
-  const auto found = traces.find(leg);
-  return found == traces.end() ? none : found->second;
-}
-
-// Whether native reduction on this layout cuts any tensor: not where it only splits the batch.
-bool cuts_tensors(const Config& config) {
-  const GptShape shape = shape_of(config);
-  return shape.tensor_pieces * shape.sequence_pieces > 1;
-}
-
-// One rank's gradients, from the main leg's weights, at the steps where it captured both: in
-// float64, in float32, and in float32 cut as the layout cuts.
-std::vector<Leg> lone_legs(const Leg& main) {
-  std::vector<Leg> out;
-  for (const char* name : {"float64", "float32", "float32-cut"}) {
-    Leg leg{name, main.config, {}, std::nullopt};
-    leg.weights_of = main.name;
-    leg.float64 = leg.name == "float64";
-    leg.config.checkpoint = {};
-    for (const std::int64_t step : main.capture) {
-      if (step >= 0 && main.capture.contains(step - 1)) leg.capture.insert(step);
-    }
-    if (leg.name == "float32-cut") {
-      if (!cuts_tensors(main.config)) continue;
-    } else {
-      leg.config.run.layout = "dp1";
-    }
-    out.push_back(leg);
-  }
-  return out;
 }
 
 // The backend's sums have the same bits on the same backend alone: a native run that was killed on
@@ -60,19 +26,13 @@ bool needs_uncut_mpi(const Corpus& corpus) {
 void plan_layout_verdict(const Corpus& corpus, const std::string& subject,
                          std::vector<PlannedVerdict>& out) {
   if (corpus.native()) {
-    std::vector<std::string> references{"float32"};
-    if (cuts_tensors(corpus.config)) references.push_back("float32-cut");
-    std::vector<std::string> legs{"float64", "main"};
-    legs.insert(legs.begin() + 1, references.begin(), references.end());
-    out.push_back({subject, legs, [references](const Traces& t) {
-                     std::vector<const Trace*> traces;
-                     for (const std::string& leg : references) traces.push_back(&of(t, leg));
-                     return check_native_layout(of(t, "float64"), traces, of(t, "main"));
-                   }});
+    const Config config = corpus.config;
+    out.push_back({subject, native_legs(config),
+                   [config](const Traces& t) { return judge_native_layout(config, t); }});
     return;
   }
   out.push_back({subject, {"dp1", "main"}, [](const Traces& t) {
-                   return check_layout(of(t, "dp1"), of(t, "main"));
+                   return check_layout(trace_of(t, "dp1"), trace_of(t, "main"));
                  }});
 }
 
@@ -162,42 +122,44 @@ std::vector<PlannedVerdict> plan_verdicts(const Corpus& corpus) {
       fmt::format("{}: {} on {}", corpus.name, layout, backend_words(corpus.config.run.backend));
   std::vector<PlannedVerdict> out;
   const auto single = [&](Verdict (*check)(const Trace&)) {
-    out.push_back({main, {"main"}, [check](const Traces& t) { return check(of(t, "main")); }});
+    out.push_back(
+        {main, {"main"}, [check](const Traces& t) { return check(trace_of(t, "main")); }});
   };
   const auto judge = [&](const std::string& subject, std::vector<std::string> legs,
                          std::function<Verdict(const Traces&)> body) {
     out.push_back({subject, std::move(legs), std::move(body)});
   };
-  judge(main, {"main"}, [=](const Traces& t) { return check_live(of(t, "main"), steps); });
+  judge(main, {"main"}, [=](const Traces& t) { return check_live(trace_of(t, "main"), steps); });
   single(check_cover);
   single(check_replicas);
   plan_layout_verdict(corpus, main, out);
   judge(main, {"main", "repeat"},
-        [](const Traces& t) { return check_repeat(of(t, "main"), of(t, "repeat")); });
-  judge(main, {"main"}, [](const Traces& t) { return check_data(of(t, "main")); });
+        [](const Traces& t) { return check_repeat(trace_of(t, "main"), trace_of(t, "repeat")); });
+  judge(main, {"main"}, [](const Traces& t) { return check_data(trace_of(t, "main")); });
   if (corpus.loss == LossRule::every_step) {
     judge(main, {"main"},
-          [](const Traces& t) { return check_loss_falls(of(t, "main"), 0.02, 0.8); });
+          [](const Traces& t) { return check_loss_falls(trace_of(t, "main"), 0.02, 0.8); });
   } else if (corpus.loss == LossRule::quarters) {
     judge(main, {"main"},
-          [](const Traces& t) { return check_loss_falls_by_quarters(of(t, "main"), 0.95); });
+          [](const Traces& t) { return check_loss_falls_by_quarters(trace_of(t, "main"), 0.95); });
   }
   single(check_optimizer_bytes);
   single(check_optimizer);
   judge(main, {"main"},
-        [=](const Traces& t) { return check_verified(of(t, "main"), step_id(cut)); });
-  judge(main, {"main", "resumed"},
-        [=](const Traces& t) { return check_resume(of(t, "main"), of(t, "resumed"), cut); });
+        [=](const Traces& t) { return check_verified(trace_of(t, "main"), step_id(cut)); });
+  judge(main, {"main", "resumed"}, [=](const Traces& t) {
+    return check_resume(trace_of(t, "main"), trace_of(t, "resumed"), cut);
+  });
   if (corpus.kill) {
     const std::string killed = fmt::format("{}: {} on MPI processes, rank {} killed", corpus.name,
                                            layout, corpus.kill_rank);
     judge(killed, {"kill"}, [=](const Traces& t) {
-      return check_kill(of(t, "kill"), corpus.kill_rank, corpus.kill_step, corpus.kill_phase,
+      return check_kill(trace_of(t, "kill"), corpus.kill_rank, corpus.kill_step, corpus.kill_phase,
                         kill_deadline_seconds);
     });
     const std::string uncut = needs_uncut_mpi(corpus) ? "uncut-mpi" : "main";
     judge(killed, {uncut, "kill-resumed"}, [=](const Traces& t) {
-      Verdict verdict = check_resume(of(t, uncut), of(t, "kill-resumed"), cut);
+      Verdict verdict = check_resume(trace_of(t, uncut), trace_of(t, "kill-resumed"), cut);
       verdict.check = "kill-resume";
       return verdict;
     });

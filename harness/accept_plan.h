@@ -4,7 +4,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -29,8 +28,6 @@ struct Corpus {
   // Bits may depend on the layout: the error model stands for equality with one rank.
   bool native() const { return config.numerics.reduction == "native"; }
 };
-
-using Traces = std::map<std::string, Trace>;  // by leg
 
 struct PlannedVerdict {
   std::string subject;

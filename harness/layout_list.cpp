@@ -23,6 +23,11 @@ std::vector<LayoutRow> make_list() {
   const auto with = [&](const char* layout, std::vector<std::string> set) {
     add(layout, false, false, std::move(set));
   };
+  const auto native = [&](const char* layout, bool on_mpi = false,
+                          std::vector<std::string> set = {}) {
+    set.insert(set.begin(), "numerics.reduction=native");
+    add(layout, on_mpi, false, std::move(set));
+  };
   // One axis at a time.
   for (const char* layout : {"dp2", "dp3", "dp5", "dp7", "dp1.zero1", "dp1.zero3", "dp2.zero1",
                              "dp3.zero1", "dp2.zero2", "dp4.zero2", "dp2.zero3", "dp8.zero3"}) {
@@ -61,6 +66,12 @@ std::vector<LayoutRow> make_list() {
   with("dp4.zero3",
        {"parallel.unit_layers=2", "parallel.prefetch_forward=0", "parallel.prefetch_backward=0"});
   with("dp2.tp2.zero3", {"parallel.reshard_after_forward=false", "parallel.prefetch_backward=2"});
+  for (const char* layout : {"dp4", "dp4.zero1", "dp2.zero2", "dp2.zero3", "tp2.sp", "cp2-zigzag",
+                             "cp2-ulysses", "dp2.tp2.cp2"}) {
+    native(layout);
+  }
+  native("dp2", mpi, {"parallel.bucket_bytes=4096"});
+  native("dp3", !mpi, {"parallel.overlap=false"});  // an uneven share of micro-batches
 
   kind = CaseKind::deep;
   for (const char* layout : {"pp2", "pp2-gpipe", "pp3", "pp5-gpipe", "pp7-zb", "pp2-int2",
@@ -83,6 +94,7 @@ std::vector<LayoutRow> make_list() {
   }
   add("dp2.tp2.pp2.zero1", mpi, lengthy);
   add("dp2.tp2.sp.pp2-zb.zero3", mpi);
+  native("pp2");
 
   kind = CaseKind::odd;
   for (const char* layout :
@@ -93,6 +105,7 @@ std::vector<LayoutRow> make_list() {
   }
   add("dp2.cp3-zigzag.zero1", !mpi, lengthy);
   add("dp3.pp2.zero3", mpi);
+  native("tp3.sp");
   return out;
 }
 

@@ -1,7 +1,8 @@
 // layout_list: which layouts `shardproof layouts` proves, as data: the table of the default run
 // with the three Cases it runs on, and every legal layout of any Case. The Cases are ones in which
 // mistakes show: dropout, label smoothing, ignored targets, non-zero biases, a clip below the norm,
-// a vocabulary that does not divide, tied weights.
+// a vocabulary that does not divide, tied weights. Rows that set numerics.reduction=native are
+// judged by the error model (layout_run.h), on the same Cases.
 // Torch-free. Thread rule: pure.
 #pragma once
 
@@ -26,7 +27,7 @@ Config case_config(CaseKind kind);  // of one rank, on threads
 struct LayoutRow {
   CaseKind kind = CaseKind::shallow;
   std::string layout;
-  std::vector<std::string> set;  // further keys of section `parallel`
+  std::vector<std::string> set;  // further keys: of section `parallel`, or the reduction
   bool mpi = false;              // also on MPI processes
   bool lengthy = false;          // also over 100 steps
 };

@@ -26,7 +26,7 @@ TEST(LayoutList, HasEnoughRowsAndEachOnce) {
   for (const LayoutRow& row : layout_list()) lines.insert(run_line(config_of(row)));
   EXPECT_EQ(lines.size(), layout_list().size());
   EXPECT_GE(layout_list().size(), 60u);
-  EXPECT_EQ(std::ranges::count_if(layout_list(), &LayoutRow::mpi), 12);
+  EXPECT_EQ(std::ranges::count_if(layout_list(), &LayoutRow::mpi), 13);
   EXPECT_EQ(std::ranges::count_if(layout_list(), &LayoutRow::lengthy), 8);
 }
 
@@ -67,6 +67,25 @@ TEST(LayoutList, HasEveryAxisPairScheduleAndStage) {
                                              "zigzag", "zigzag+tp"}));
   EXPECT_EQ(pairs.size(), 16u) << "with an axis beside itself";
   EXPECT_TRUE(hybrid[1] && hybrid[2] && hybrid[3] && uneven_stages);
+}
+
+TEST(LayoutList, HasNativeRowsOfEveryAxisStageAndBuckets) {
+  std::set<std::string> parts;
+  int buckets = 0, uneven = 0;
+  for (const LayoutRow& row : layout_list()) {
+    const Config config = config_of(row);
+    if (config.numerics.reduction != "native") continue;
+    const Layout layout = parse_layout(row.layout);
+    for (const Axis axis : {Axis::tensor, Axis::context, Axis::data, Axis::pipeline}) {
+      if (layout.degree(axis) > 1) parts.insert(std::string(short_name(axis)));
+    }
+    parts.insert("zero" + std::to_string(layout.zero));
+    buckets += config.parallel.bucket_bytes != ParallelSection{}.bucket_bytes;
+    uneven += config.micro_batches() % layout.dp != 0;
+  }
+  EXPECT_EQ(parts.size(), 8u) << "four axes and ZeRO 0 to 3";
+  EXPECT_GT(buckets, 0);
+  EXPECT_GT(uneven, 0);
 }
 
 // The Cases are ones in which mistakes would show.

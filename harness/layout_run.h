@@ -1,7 +1,9 @@
-// layout_run: proves one layout of a Case: the Case on one rank (once), the same Run on the layout,
-// and every tensor of every step compared bit by bit through both traces. Thread ranks of this
-// process keep their traces in memory unless a folder is given; MPI ranks leave theirs in a folder
-// that is removed when the row is equal. Thread rule: one run at a time per process.
+// layout_run: proves one layout of a Case. Canonical reduction: the Case on one rank (once), the
+// same Run on the layout, and every tensor of every step compared bit by bit through both traces.
+// Native reduction: the Run twice, bit by bit, and its gradients against float64 on one rank from
+// its own weights, at up to four steps (native_legs.h). Thread ranks of this process keep canonical
+// traces in memory unless a folder is given; all other traces go to a folder that is removed when
+// the row passes. Thread rule: one run at a time per process.
 #pragma once
 
 #include <atomic>
@@ -10,6 +12,7 @@
 #include <string>
 
 #include "data/dataset.h"
+#include "harness/leg.h"
 #include "invariants/verdict.h"
 #include "trace/reader.h"
 #include "train/config.h"
@@ -28,6 +31,16 @@ Trace traced_in_memory(const Config& config, std::shared_ptr<const Dataset> data
 // bytes and layout all pass. The verdict of the first that fails, else of the first that is
 // undecided, else `layout`'s with what was compared in its notes.
 Verdict judge_layout(const Trace& reference, const Trace& trace, std::int64_t steps);
+
+// The Run twice and the legs beside it, by name: "main", "repeat" and native_legs; in `folder`,
+// which must not exist. Nothing when interrupted. Error as `run`, or of a leg on one rank.
+std::optional<Traces> native_runs(const Config& config, const std::string& folder,
+                                  const std::atomic<bool>* stop);
+// As judge_layout, with `native layout` and `repeat` in place of `layout`.
+Verdict judge_native(const Config& config, const Traces& traces);
+
+// The rule by which a row is judged: "bits of one rank" or "native layout".
+std::string_view rule_of(const Config& config);
 
 // "shardproof replay '...'": as many steps as replay asks for, at least.
 std::string replay_line(Config config);
@@ -51,6 +64,8 @@ class LayoutProver {
 
  private:
   const Trace* reference(const Config& config);  // null: interrupted
+  void prove_canonical(const Config& config, const std::string& folder, LayoutProof& out);
+  void prove_native(const Config& config, const std::string& folder, LayoutProof& out);
 
   const std::string folder_;
   const bool keep_;

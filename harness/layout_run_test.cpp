@@ -123,6 +123,51 @@ TEST(LayoutRun, AnErrorIsAFailedRowThatCanBeReplayed) {
   EXPECT_EQ(parse_run_line(run).training.steps, 4) << "fewer cannot be cut in two";
 }
 
+class NativeRow : public testing::Test {
+ protected:
+  static Config config(int seed = 1) {
+    Config out = shallow("dp2");
+    out.numerics.reduction = "native";
+    out.training.seed = seed;
+    return out;
+  }
+  Traces runs(int seed) {
+    return native_runs(config(seed), folder_.file("runs-" + std::to_string(seed)), nullptr).value();
+  }
+  const TempFolder folder_;
+};
+
+TEST_F(NativeRow, IsJudgedByItsRuleAndLeavesNoFiles) {
+  const TempFolder folder;
+  const LayoutProof proof = LayoutProver(folder.path(), false, nullptr).prove(config(), "dp2");
+  EXPECT_EQ(proof.verdict.outcome, Outcome::pass) << proof.verdict.reason;
+  EXPECT_EQ(proof.verdict.check, "native layout");
+  EXPECT_EQ(rule_of(proof.config), "native layout");
+  EXPECT_GT(proof.bytes_sent.value_or(0), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+// Each side of the rule from another seed's run: seen, by its own name.
+TEST_F(NativeRow, AnotherRunsTracesAreSeen) {
+  const Traces clean = runs(1), other = runs(2);
+  EXPECT_EQ(judge_native(config(), clean).outcome, Outcome::pass);
+  const auto with = [&](const std::string& leg) {
+    Traces out = clean;
+    out[leg] = other.at(leg);
+    return judge_native(config(), out);
+  };
+  for (const char* leg : {"main", "float64"}) {
+    EXPECT_EQ(with(leg).outcome, Outcome::fail) << leg;
+    EXPECT_EQ(with(leg).check, "native layout") << leg;
+  }
+  EXPECT_EQ(with("repeat").outcome, Outcome::fail);
+  EXPECT_EQ(with("repeat").check, "repeat");
+  Traces without = clean;
+  without.erase("repeat");
+  EXPECT_EQ(judge_native(config(), without).outcome, Outcome::inconclusive);
+  EXPECT_NE(judge_native(config(), {}).outcome, Outcome::pass);
+}
+
 // A rank without micro-batches takes part in the exchanges of its tensor and context group.
 TEST(LayoutRun, MoreDataRanksThanMicroBatches) {
   for (const char* layout : {"dp4.tp2.zero1", "dp5", "dp4.pp2-zb"}) {

@@ -127,7 +127,7 @@ std::string bytes_text(const LayoutProof& proof) {
   return proof.bytes_sent ? fmt::format("{:.0f}", *proof.bytes_sent) : "-";
 }
 
-constexpr const char* columns = "{:<8} {:<44} {:>5}  {:<8} {:>5}  {:<12} {:>12} {:>8}";
+constexpr const char* columns = "{:<8} {:<44} {:>5}  {:<8} {:>5}  {:<16} {:<12} {:>12} {:>8}";
 
 }  // namespace
 
@@ -136,13 +136,14 @@ LayoutPlan plan_layouts(const LayoutOptions& options) {
 }
 
 std::string layout_header() {
-  return fmt::format(columns, "case", "layout", "ranks", "backend", "steps", "verdict",
+  return fmt::format(columns, "case", "layout", "ranks", "backend", "steps", "judged by", "verdict",
                      "bytes sent", "seconds");
 }
 
 std::string layout_line(const PlannedLayout& row, const LayoutProof& proof) {
   return fmt::format(columns, name(row.kind), row.shown, proof.ranks, proof.config.run.backend,
-                     proof.config.training.steps, name(proof.verdict.outcome), bytes_text(proof),
+                     proof.config.training.steps, rule_of(proof.config),
+                     name(proof.verdict.outcome), bytes_text(proof),
                      fmt::format("{:.2f}", proof.seconds));
 }
 
@@ -153,6 +154,7 @@ Json layout_json(const PlannedLayout& row, const LayoutProof& proof) {
               {"ranks", proof.ranks},
               {"backend", proof.config.run.backend},
               {"steps", proof.config.training.steps},
+              {"rule", rule_of(proof.config)},
               {"bytes_sent", proof.bytes_sent ? Json(*proof.bytes_sent) : Json(nullptr)},
               {"seconds", proof.seconds},
               {"verdict", proof.verdict.to_json()}};
@@ -161,24 +163,26 @@ Json layout_json(const PlannedLayout& row, const LayoutProof& proof) {
 std::string layout_markdown(const std::vector<PlannedLayout>& rows,
                             const std::vector<LayoutProof>& proofs) {
   std::string out =
-      "# Layouts\n\nWritten by `shardproof layouts --markdown FILE`. Every row: loss, gradient "
-      "norm, "
-      "gradients, parameters and\nmoments of every step against one rank, bit for bit. Bytes are "
-      "those of the rank that sends most, a step.\n";
+      "# Layouts\n\nWritten by `shardproof layouts --markdown FILE`. Judged by *bits of one rank*: "
+      "loss, gradient norm, gradients,\nparameters and moments of every step against one rank, bit "
+      "for bit. By *native layout* (`reduction=native`): the run twice,\nbit for bit, and its "
+      "gradients at up to four steps against float64 on one rank from the same weights, by the\n"
+      "declared error model. Bytes are those of the rank that sends most, a step.\n";
   for (const CaseKind kind : case_kinds) {
     bool begun = false;
     for (std::size_t i = 0; i < proofs.size(); ++i) {
       if (rows[i].kind != kind) continue;
       if (!begun) {
         out += fmt::format(
-            "\n## {}\n\n`{}`\n\n| layout | ranks | backend | steps | verdict | bytes "
-            "sent |\n|---|---:|---|---:|---|---:|\n",
+            "\n## {}\n\n`{}`\n\n| layout | ranks | backend | steps | judged by | "
+            "verdict | bytes sent |\n|---|---:|---|---:|---|---|---:|\n",
             name(kind), case_line(proofs[i].config));
         begun = true;
       }
-      out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", rows[i].shown, proofs[i].ranks,
+      out += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", rows[i].shown, proofs[i].ranks,
                          proofs[i].config.run.backend, proofs[i].config.training.steps,
-                         name(proofs[i].verdict.outcome), bytes_text(proofs[i]));
+                         rule_of(proofs[i].config), name(proofs[i].verdict.outcome),
+                         bytes_text(proofs[i]));
     }
   }
   return out;

@@ -9,7 +9,7 @@ namespace {
 using testing_support::expect_equal_rows;
 
 TEST(LayoutsNightly, TheTableOnThreadsAndMpi) {
-  EXPECT_EQ(expect_equal_rows({}, std::chrono::minutes(10)).size(), layout_list().size() + 12);
+  EXPECT_EQ(expect_equal_rows({}, std::chrono::minutes(10)).size(), layout_list().size() + 13);
 }
 
 TEST(LayoutsNightly, AHundredSteps) {

@@ -39,6 +39,12 @@ void write_run_line(const Config& config, const std::string& path) {
 
 }  // namespace
 
+const Trace& trace_of(const Traces& traces, const std::string& leg) {
+  static const Trace none;
+  const auto found = traces.find(leg);
+  return found == traces.end() ? none : found->second;
+}
+
 LegResult run_leg(const Leg& leg, const std::string& directory, const std::atomic<bool>* stop) {
   const std::filesystem::path root(directory);
   make_fresh_folder(directory);

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -37,6 +38,10 @@ struct LegResult {
   double seconds = 0;
   std::array<double, part_count> parts{};  // seconds of rank 0 by part, over all steps
 };
+
+using Traces = std::map<std::string, Trace>;  // by leg
+// An empty trace when there is no such leg.
+const Trace& trace_of(const Traces& traces, const std::string& leg);
 
 // Runs the leg in `directory` (created; must not exist). `stop`, when set, ends it after a step.
 LegResult run_leg(const Leg& leg, const std::string& directory, const std::atomic<bool>* stop);
