@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/clock.h"
+#include "harness/check_calls.h"
 #include "harness/lone_leg.h"
 #include "harness/native_legs.h"
 #include "harness/output_path.h"
@@ -80,7 +81,7 @@ std::optional<Trace> traced_run(const Config& config, const std::string& folder,
 Verdict judge_layout(const Trace& reference, const Trace& trace, std::int64_t steps) {
   return worst_of({check_layout(reference, trace), check_live(reference, steps),
                    check_live(trace, steps), check_cover(trace), check_replicas(trace),
-                   check_data(trace), check_optimizer_bytes(trace)});
+                   check_data(trace), check_optimizer_bytes(trace), check_calls(trace)});
 }
 
 std::optional<Traces> native_runs(const Config& config, const std::string& folder,
@@ -108,7 +109,7 @@ Verdict judge_native(const Config& config, const Traces& traces) {
   return worst_of({judge_native_layout(config, traces),
                    check_repeat(main, trace_of(traces, "repeat")),
                    check_live(main, config.training.steps), check_cover(main), check_replicas(main),
-                   check_data(main), check_optimizer_bytes(main)});
+                   check_data(main), check_optimizer_bytes(main), check_calls(main)});
 }
 
 std::string_view rule_of(const Config& config) {

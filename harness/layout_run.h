@@ -28,7 +28,7 @@ Trace traced_in_memory(const Config& config, std::shared_ptr<const Dataset> data
                        const std::atomic<bool>* stop = nullptr);
 
 // What a layout must be to count as equal to its reference: live, cover, replicas, data, optimizer
-// bytes and layout all pass. The verdict of the first that fails, else of the first that is
+// bytes, calls and layout all pass. The verdict of the first that fails, else of the first that is
 // undecided, else `layout`'s with what was compared in its notes.
 Verdict judge_layout(const Trace& reference, const Trace& trace, std::int64_t steps);
 

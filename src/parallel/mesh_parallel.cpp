@@ -2,6 +2,8 @@
 #include "parallel/mesh_parallel.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "base/check.h"
 #include "parallel/mesh_pieces.h"
@@ -39,6 +41,7 @@ class MeshParallel : public Plan {
                  mesh.world().rank()) {
     make_units(mesh);
     make_seams(mesh);
+    if (zero_ == 3) make_flow();
   }
 
   const PieceTable& table() const override { return table_; }
@@ -104,6 +107,7 @@ class MeshParallel : public Plan {
   void make_units(Mesh& mesh);
   void add_unit(const UnitSpec& spec, Unit* parameters_of);
   void make_seams(Mesh& mesh);
+  void make_flow();
   Unit* tied_unit(int use) const;
 
   const Place& place(int piece_index, int use) const {
@@ -114,7 +118,10 @@ class MeshParallel : public Plan {
   }
   at::Tensor use(int piece_index, const Site& site) {
     const Place& at = place(piece_index, site.use);
-    if (flow_) flow_->enter(at.unit, site.pass);
+    if (flow_) {
+      const int chunk = units_[static_cast<std::size_t>(at.unit)]->spec().chunk;
+      flow_->enter(at.unit, site.pass, before_forward_.contains({site.micro_batch, chunk}));
+    }
     return units_[static_cast<std::size_t>(at.unit)]->parameters().view(at.piece_index);
   }
   void take(int piece_index, int sequence_piece, const at::Tensor& leaf, const Site& site) {
@@ -137,6 +144,7 @@ class MeshParallel : public Plan {
   std::vector<std::unique_ptr<Unit>> units_;
   std::unique_ptr<TiedWeights> tied_;
   std::unique_ptr<ParameterFlow> flow_;            // ZeRO 3
+  std::set<std::pair<int, int>> before_forward_;   // (micro-batch, chunk): backwards, see enter()
   std::vector<Place> places_[2];                   // by use, then index into table_
   std::unique_ptr<StageLink> link_;                // pipeline
   std::vector<std::unique_ptr<MeshSeams>> seams_;  // by chunk
@@ -148,18 +156,28 @@ void MeshParallel::make_units(Mesh& mesh) {
                               layers_, eager_ ? options_.unit_layers : 0);
   if (zero_ == 3) pool_ = std::make_unique<BufferPool>(largest(specs));
   for (auto& places : places_) places.resize(table_.pieces().size());
-  std::vector<int> chunks;
-  for (const UnitSpec& spec : specs) {
-    add_unit(spec, spec.use == 1 ? tied_unit(0) : nullptr);
-    chunks.push_back(spec.chunk);
-  }
+  for (const UnitSpec& spec : specs) add_unit(spec, spec.use == 1 ? tied_unit(0) : nullptr);
   if (options_.shape.tied) {
     tied_ = std::make_unique<TiedWeights>(mesh.axis(Axis::pipeline), tied_unit(0), tied_unit(1));
   }
-  if (zero_ != 3) return;
-  std::vector<UnitParameters*> parameters;
-  for (const auto& unit : units_) parameters.push_back(&unit->parameters());
-  flow_ = std::make_unique<ParameterFlow>(std::move(parameters), std::move(chunks), options_.flow);
+}
+
+// After the seams: what the schedule is depends on them.
+void MeshParallel::make_flow() {
+  std::vector<FlowUnit> units;
+  for (const auto& unit : units_) {
+    units.push_back({&unit->parameters(), unit->spec().chunk, unit->spec().used_in_backward});
+  }
+  flow_ = std::make_unique<ParameterFlow>(std::move(units), options_.flow);
+  Schedule passes = schedule();
+  std::erase_if(passes, [](const Action& action) {
+    return action.kind == ActionKind::backward_weight;  // uses no parameter
+  });
+  for (std::size_t i = 0; i + 1 < passes.size(); ++i) {
+    const Action &now = passes[i], &next = passes[i + 1];
+    if (now.kind == ActionKind::forward || next.kind != ActionKind::forward) continue;
+    if (now.chunk == next.chunk) before_forward_.emplace(now.micro_batch, now.chunk);
+  }
 }
 
 void MeshParallel::add_unit(const UnitSpec& spec, Unit* parameters_of) {

@@ -1,29 +1,23 @@
-// step_cost: the calls that a step makes for gradients, parameters and scalars on one rank, by
-// group, and the bytes they send: from shapes alone, apart from the code that sends
-// (mesh_parallel.*, unit.*, sequence_sum.*, batch_sum.*, parameter_flow.*), with which tests
-// compare it. What the model itself exchanges is in seam_cost.h. Canonical reduction. Where every
-// rank owns one subtree and shares are equal, the bytes are those of the ring formulas for B bytes
-// on k ranks: ZeRO 0 2B(k-1)/k; ZeRO 1 B(k-1)/k of gradients and as much of parameters; ZeRO 2 the
-// same for gradients of every micro-batch; ZeRO 3 also gathers every unit for every pass.
-// Torch-free. Pure.
+// step_cost: all calls that a step makes on one rank, by group, and the bytes they send, on every
+// dense layout, canonical and native: from shapes, the layout and the schedule alone, apart from
+// the code that sends (mesh_parallel.*, native_data_parallel.*, step_scalars.*), with which tests
+// compare it. It composes seam_cost.h (the model's exchanges), unit_cost.h (gradients and
+// parameters) and gather_cost.h (ZeRO 3).
+// Where every rank owns one subtree and shares are equal, the bytes of canonical reduction are
+// those of the ring formulas for B bytes on k ranks: ZeRO 0 2B(k-1)/k; ZeRO 1 B(k-1)/k of gradients
+// and as much of parameters; ZeRO 2 the same for gradients of every micro-batch; ZeRO 3 also
+// gathers every unit for every pass. Native reduction always.
+// The calls of a group are not in the order of time. Torch-free. Pure.
 #pragma once
 
-#include <map>
-#include <string>
-#include <vector>
-
-#include "comm/cost.h"
-#include "mesh/layout.h"
-#include "model/gpt_shape.h"
+#include "parallel/unit_cost.h"
 
 namespace shardproof {
 
-// By the group's label: "dp", "cp", "shard", "replica", "sequence", "state", "gather", "all".
-using GroupCalls = std::map<std::string, std::vector<PredictedCall>>;
+// `rows`: of every micro-batch. Precondition: the layout is legal (legality.h).
+GroupCalls predicted_step(const Layout& layout, const PlanOptions& options, int rows,
+                          int world_rank, CommBackend backend);
 
-// Precondition: the layout is legal (legality.h), without pipeline stages and tied weights; ZeRO 3
-// gathers one unit ahead or more.
-GroupCalls predicted_step(const Layout& layout, const GptShape& shape, int micro_batches,
-                          int unit_layers, int world_rank, CommBackend backend);
+std::uint64_t bytes_of(const GroupCalls& calls);
 
 }  // namespace shardproof

@@ -1,16 +1,18 @@
 // ctest: invariant timeout=120
-// The predicted calls and bytes of whole steps, with what the model exchanges, against those that
-// the groups of a plan on thread ranks make; and against the ring formulas where shares are equal.
+// The predicted calls and bytes of whole steps against those that the groups of a plan on thread
+// ranks make, canonical and native, with a tied weight and without; and against the ring formulas
+// where shares are equal.
 #include "parallel/step_cost.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "comm/stack.h"
 #include "parallel/legality.h"
 #include "parallel/make_plan.h"
 #include "parallel/plan_testing.h"
-#include "parallel/seam_cost.h"
 #include "parallel/thread_ranks.h"
 
 namespace shardproof {
@@ -18,8 +20,9 @@ namespace {
 
 constexpr int rows = 2;
 
-PlanOptions options_of(int micro_batches) {
+PlanOptions options_of(int micro_batches, int layers = 2) {
   PlanOptions options;
+  options.shape.layers = layers;
   options.shape.width = 16;
   options.shape.vocabulary = 61;
   options.shape.sequence = 8;
@@ -27,6 +30,7 @@ PlanOptions options_of(int micro_batches) {
   options.shape.sequence_pieces = 4;
   options.micro_batches = micro_batches;
   options.seed = 7;
+  options.bucket_bytes = 4096;
   return options;
 }
 
@@ -36,93 +40,169 @@ std::string label_of(const std::string& group) {
   return last.substr(0, last.find('.'));
 }
 
-using Key = std::tuple<std::string, CallKind, Dtype>;
-using Totals = std::map<Key, std::pair<std::uint64_t, std::uint64_t>>;  // calls, elements
+// What a rank has done since the last look, each call as its group's label, kind, dtype and
+// elements; sorted.
+using Seen = std::vector<std::tuple<std::string, CallKind, Dtype, std::uint64_t>>;
 
-struct Predicted {
-  Totals totals;
-  std::uint64_t bytes = 0;
+class Watch {
+ public:
+  explicit Watch(int rank) : recorder_(std::make_shared<FlightRecorder>(rank, kept)) {}
+  std::shared_ptr<FlightRecorder> recorder() const { return recorder_; }
 
-  void add(const std::string& label, const std::vector<PredictedCall>& calls) {
-    for (const PredictedCall& call : calls) {
-      auto& [count, elements] = totals[{label, call.kind, call.dtype}];
-      ++count;
-      elements += call.send_elements;
-      bytes += call.bytes;
+  Seen look() {
+    Seen seen;
+    const std::uint64_t from = next_;
+    for (const FlightRecord& record : recorder_->last()) {
+      if (record.id < from) continue;
+      seen.emplace_back(label_of(record.group), record.kind, record.dtype, record.send_count);
+      next_ = record.id + 1;
     }
+    EXPECT_EQ(seen.size(), next_ - from) << "the recorder kept too few";
+    std::ranges::sort(seen);
+    return seen;
   }
+
+ private:
+  static constexpr std::size_t kept = 1 << 14;
+  const std::shared_ptr<FlightRecorder> recorder_;
+  std::uint64_t next_ = 0;
 };
 
-Predicted predict(const Layout& layout, const PlanOptions& options, int rank,
-                  const std::vector<int>& micro_batches) {
-  Predicted out;
-  const auto backend = CommBackend::threads;
-  for (const auto& [label, calls] : predicted_step(layout, options.shape, options.micro_batches,
-                                                   options.unit_layers, rank, backend)) {
-    out.add(label, calls);
-  }
-  const LayerRange all{0, options.shape.layers};
-  for (std::size_t m = 0; m < micro_batches.size(); ++m) {
-    for (const SeamCalls& calls :
-         {predicted_forward(layout, options.shape, all, rows, rank, backend),
-          predicted_backward(layout, options.shape, all, rows, rank, backend)}) {
-      out.add("tp", calls.tensor);
-      out.add("cp", calls.context);
+Seen sorted(const GroupCalls& groups) {
+  Seen out;
+  for (const auto& [label, calls] : groups) {
+    for (const PredictedCall& call : calls) {
+      out.emplace_back(label, call.kind, call.dtype, call.send_elements);
     }
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+std::string print(const Seen& calls) {
+  std::string out;
+  for (const auto& [label, kind, dtype, elements] : calls) {
+    out += fmt::format("{} {} {} {}\n", label, name(kind), name(dtype), elements);
   }
   return out;
 }
 
-void expect_predicted(const std::string& text, int micro_batches) {
-  SCOPED_TRACE(text);
+std::string without(const Seen& left, const Seen& right) {
+  Seen out;
+  std::ranges::set_difference(left, right, std::back_inserter(out));
+  return print(out);
+}
+
+void expect_predicted(const std::string& text, const PlanOptions& options) {
+  SCOPED_TRACE(fmt::format("{}{}{}", text, options.native ? ", native" : "",
+                           options.shape.tied ? ", tied" : ""));
   const Layout layout = parse_layout(text);
-  const PlanOptions options = options_of(micro_batches);
-  ASSERT_EQ(problem(layout, options.shape, micro_batches), "");
+  ASSERT_EQ(problem(layout, options.shape, options.micro_batches, 0, options.stage_layers), "");
   on_thread_ranks(layout.world(), [&](Communicator& world) {
     const int rank = world.rank();
-    const auto recorder = std::make_shared<FlightRecorder>(rank);
+    Watch watch(rank);
     const auto comm =
-        wrap(world.split(0, rank, "recorded", default_deadline(world)), {recorder, {}});
+        wrap(world.split(0, rank, "recorded", default_deadline(world)), {watch.recorder(), {}});
     Mesh mesh(*comm, layout);
     const auto plan = make_plan(mesh, options);
-    recorder->take_counts();
+    watch.look();
+    const GroupCalls predicted = predicted_step(layout, options, rows, rank, CommBackend::threads);
     for (int step = 0; step < 2; ++step) {
       const std::uint64_t before = plan->bytes_sent();
       play_step(*plan, options.shape, {.rows = rows});
-      const Predicted expected = predict(layout, options, rank, plan->micro_batches());
-      Totals seen;
-      for (const auto& [key, count] : recorder->take_counts()) {
-        auto& [calls, elements] =
-            seen[{label_of(std::get<0>(key)), std::get<1>(key), std::get<2>(key)}];
-        calls += count.calls;
-        elements += count.elements;
-      }
-      for (const auto& [key, count] : expected.totals) {
-        EXPECT_EQ(seen[key], count)
-            << "rank " << rank << " " << std::get<0>(key) << " " << name(std::get<1>(key));
-      }
-      EXPECT_EQ(seen.size(), expected.totals.size()) << "rank " << rank;
-      EXPECT_EQ(plan->bytes_sent() - before, expected.bytes) << "rank " << rank;
+      const Seen seen = watch.look();
+      EXPECT_EQ(without(seen, sorted(predicted)), "") << "not predicted, rank " << rank;
+      EXPECT_EQ(without(sorted(predicted), seen), "") << "not made, rank " << rank;
+      EXPECT_EQ(plan->bytes_sent() - before, bytes_of(predicted)) << "rank " << rank;
     }
   });
 }
 
-TEST(StepCost, AStepMakesThePredictedCallsAndBytes) {
-  for (const char* layout :
-       {"dp1", "dp2", "dp3.zero1", "dp4.zero1", "dp2.zero2", "dp4.zero3", "dp4.zero1-shard2",
-        "dp4.zero3-shard2", "tp2", "tp3.sp", "cp2", "cp2-zigzag.zero1", "cp3", "dp2.tp2.zero1",
-        "dp2.cp2.zero2", "dp2.tp2.sp.cp2.zero3", "dp2.cp2-ulysses.zero1"}) {
-    expect_predicted(layout, 4);
-  }
-  expect_predicted("dp3", 8);        // subtrees apart
-  expect_predicted("dp6.zero1", 4);  // ranks without a micro-batch
+void expect_predicted(const std::string& text, PlanOptions options, bool native, bool tied) {
+  options.native = native;
+  options.shape.tied = tied;
+  expect_predicted(text, options);
 }
 
-std::uint64_t bytes_of(const char* layout, const char* label) {
+void expect_predicted_both_ways(const std::string& text, const PlanOptions& options) {
+  expect_predicted(text, options, false, true);
+  expect_predicted(text, options, true, false);
+}
+
+TEST(StepCost, OneStageMakesThePredictedCallsAndBytes) {
+  for (const char* layout : {"dp1",
+                             "dp1.zero3",
+                             "dp2",
+                             "dp3.zero1",
+                             "dp4.zero1",
+                             "dp2.zero2",
+                             "dp4.zero3",
+                             "dp4.zero1-shard2",
+                             "dp4.zero2-shard1",
+                             "dp4.zero3-shard2",
+                             "tp2",
+                             "tp3.sp",
+                             "tp2.sp.zero3",
+                             "cp2",
+                             "cp2-zigzag.zero1",
+                             "cp3",
+                             "cp2-ulysses.zero2",
+                             "dp2.tp2.zero1",
+                             "dp2.cp2.zero2",
+                             "dp2.tp2.sp.cp2.zero3",
+                             "dp2.cp2-ulysses.zero1",
+                             "dp4.tp2.zero3-shard2"}) {
+    expect_predicted_both_ways(layout, options_of(4));
+  }
+  expect_predicted_both_ways("dp3", options_of(8));        // subtrees apart
+  expect_predicted_both_ways("dp6.zero1", options_of(4));  // ranks without a micro-batch
+  PlanOptions smoothed = options_of(4);
+  smoothed.shape.label_smoothing = 0.1;
+  expect_predicted("dp2.tp2.zero1", smoothed);
+}
+
+TEST(StepCost, StagesMakeThePredictedCallsAndBytes) {
+  for (const char* layout :
+       {"pp2", "pp3-gpipe", "pp2-int2", "dp3.pp2.zero1", "dp2.pp4.zero3", "dp2.pp2-zb.zero2",
+        "dp4.pp2.zero3-shard2", "tp2.sp.pp2-zb", "cp2.pp2-int2.zero1", "dp2.tp2.pp2.zero1",
+        "dp2.tp2.sp.pp2-zb.zero3"}) {
+    expect_predicted_both_ways(layout, options_of(4, 4));
+  }
+  PlanOptions uneven = options_of(4, 4);
+  uneven.stage_layers = {1, 3};
+  expect_predicted_both_ways("pp2", uneven);
+  expect_predicted_both_ways("dp6.pp2-zb", options_of(4, 4));
+}
+
+TEST(StepCost, TheHeadMayBeTiedOrNotInBothReductions) {
+  for (const char* layout :
+       {"dp2", "dp2.zero3", "tp2.sp", "dp2.pp2.zero1", "tp2.pp2", "pp2-int2"}) {
+    expect_predicted(layout, options_of(4, 4), false, false);
+    expect_predicted(layout, options_of(4, 4), true, true);
+  }
+}
+
+TEST(StepCost, GathersFollowThePrefetchAndTheResharding) {
+  for (const char* layout :
+       {"dp2.zero3", "dp2.pp2.zero3", "dp2.pp2-int2.zero3", "dp2.pp2-zb.zero3"}) {
+    for (const FlowOptions flow : {FlowOptions{0, 0, true}, FlowOptions{2, 1, true},
+                                   FlowOptions{1, 3, true}, FlowOptions{1, 1, false}}) {
+      PlanOptions options = options_of(4, 4);
+      options.flow = flow;
+      expect_predicted(layout, options, false, true);
+    }
+  }
+  PlanOptions groups = options_of(4, 4);
+  groups.unit_layers = 2;
+  expect_predicted("dp2.zero3", groups, true, true);
+}
+
+std::uint64_t bytes_of(const char* layout, const char* label, bool native = false) {
   std::uint64_t sum = 0;
-  const PlanOptions options = options_of(4);
-  for (const PredictedCall& call :
-       predicted_step(parse_layout(layout), options.shape, 4, 1, 0, CommBackend::threads)[label]) {
+  PlanOptions options = options_of(4);
+  options.native = native;
+  auto calls = predicted_step(parse_layout(layout), options, rows, 0, CommBackend::threads);
+  for (const PredictedCall& call : calls[label]) {
     if (call.dtype == Dtype::f32) sum += call.bytes;
   }
   return sum;
@@ -145,6 +225,9 @@ TEST(StepCost, BytesAreThoseOfTheRingFormulas) {
     expect_ring(bytes_of(dp(".zero2").c_str(), "dp"), once * 4 / k, 4);
     expect_ring(bytes_of(dp(".zero3").c_str(), "dp"), once * 4 / k, 4);
     EXPECT_GT(bytes_of(dp(".zero3").c_str(), "gather"), static_cast<std::uint64_t>(once));
+    expect_ring(bytes_of(dp("").c_str(), "buckets", true), 2 * once, 1);
+    expect_ring(bytes_of(dp(".zero1").c_str(), "dp", true), once, 4);
+    expect_ring(bytes_of(dp(".zero1").c_str(), "state", true), once, 4);
   }
 }
 

@@ -51,7 +51,9 @@ std::vector<UnitSpec> units_of(const GptShape& shape, const std::vector<int>& te
     // Layers with the ends of the model counted as layers of their own.
     const int begin = chunks[c].first == 0 ? -1 : chunks[c].first;
     const int end = chunks[c].last == shape.layers ? shape.layers + 1 : chunks[c].last;
-    if (shape.tied && begin < 0) units.push_back({"tied embedding", chunk, PieceTable(tied), true});
+    if (shape.tied && begin < 0) {
+      units.push_back({"tied embedding", chunk, PieceTable(tied), true, 0, false});
+    }
     for (int first = begin; first < end;) {
       int last = end;
       if (unit_layers > 0) {
@@ -64,7 +66,7 @@ std::vector<UnitSpec> units_of(const GptShape& shape, const std::vector<int>& te
         pieces.insert(pieces.end(), of_layer.begin(), of_layer.end());
       }
       units.push_back({unit_name(chunk, first, last, shape.layers, unit_layers), chunk,
-                       PieceTable(std::move(pieces))});
+                       PieceTable(std::move(pieces)), false, 0, last > 0});
       first = last;
     }
     if (shape.tied && end > shape.layers) {

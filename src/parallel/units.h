@@ -21,6 +21,7 @@ struct UnitSpec {
   // Which use of its parameters (Site::use): 1 for the head's use of a tied embedding, whose unit
   // has gradients of its own but no state.
   int use = 0;
+  bool used_in_backward = true;  // the embedding's parameters are not
 };
 
 // The units of a rank in the order of a forward pass: chunks ascending, then embedding, blocks,

@@ -50,6 +50,7 @@ StepResult Trainer::step() {
     return body();
   };
   metrics.begin_step(step_);
+  bytes_sent_ = plan.bytes_sent();
   plan.begin_step(step_);
   const auto batches = timed(Part::data, [&] { return parts_.loader.next(); });
 
@@ -96,8 +97,7 @@ void Trainer::enter(std::int64_t step, Phase phase) {
 
 void Trainer::record(const StepResult& result, double clip_factor,
                      const std::vector<MicroBatch>& batches, const StepTotals& totals) {
-  const std::uint64_t total = parts_.plan.bytes_sent();
-  const std::uint64_t sent = total - std::exchange(bytes_sent_, total);
+  const std::uint64_t sent = parts_.plan.bytes_sent() - bytes_sent_;
   if (parts_.trace.enabled()) {
     trace_state(parts_.trace, parts_.plan, step_, "param");
     trace_state(parts_.trace, parts_.plan, step_, "moment");

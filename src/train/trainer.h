@@ -65,8 +65,8 @@ class Trainer {
   TrainerParts parts_;
   Executor executor_;
   std::int64_t step_ = 0;
-  std::uint64_t bytes_sent_ = 0;  // until the end of the last step
-  Duration pipeline_idle_{};      // the same
+  std::uint64_t bytes_sent_ = 0;  // before the step
+  Duration pipeline_idle_{};      // until the end of the last step
 };
 
 }  // namespace shardproof
