@@ -22,7 +22,7 @@ TABLE = {
     "parallel": {"base", "mesh", "comm", "model", "optim", "parallel"},
     "train": SRC,
     "faults": {"base", "faults", "comm/communicator.h", "comm/forwarding_communicator.h",
-               "checkpoint/storage.h", "train/hooks.h"},
+               "checkpoint", "train/hooks.h"},
     "invariants": SRC | {"invariants", "faults/script.h"},
     "golden": SRC | {"golden", "invariants/compare.h"},
     "harness": SRC | {"invariants", "faults", "golden", "harness"},

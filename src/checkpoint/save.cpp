@@ -138,7 +138,11 @@ class Save {
     const std::string text = on_root([&] {
       const Manifest manifest = assemble(shards);
       const bool written = !nonce_.empty() && commit(manifest);
-      if (!written) require_same(manifest);
+      if (!written) {
+        require_same(manifest);
+        // Its writer may have died, or may stand, between its link and making that durable.
+        storage_.sync_directory("");
+      }
       std::uint64_t bytes = 0;
       for (const ShardFileRef& file : manifest.files) bytes += file.bytes;
       return Json{written, manifest.state_digest().hex(), bytes}.dump();

@@ -3,9 +3,10 @@
 // link(2) to its final name (an id is immutable), directory fsync.
 // Guarantee: after a crash at any point the id is either committed and whole or not there, and
 // other checkpoints are untouched. Saving an existing id again: success when what is there is whole
-// and its state digest, step, cursor, seeds, data and tokenizer are equal (nothing written), else
-// Error conflict naming both. A failure on one rank is an Error on all of them. Collective;
-// torch-free. Thread rule: the rank's thread.
+// and its state digest, step, cursor, seeds, data and tokenizer are equal (nothing written, but its
+// name made durable: its writer may have died before that), else Error conflict naming both. A
+// failure on one rank is an Error on all of them. Collective; torch-free. Thread rule: the rank's
+// thread.
 #pragma once
 
 #include <span>

@@ -1,0 +1,93 @@
+// scenarios: see scenarios.h.
+#include "faults/crash_states/scenarios.h"
+
+#include <fmt/format.h>
+
+namespace shardproof::crash {
+namespace {
+
+Scenario save_on(int ranks, bool first) {
+  return {
+      fmt::format("{} save on {} rank{}", first ? "first" : "later", ranks, ranks > 1 ? "s" : ""),
+      first ? std::function<void(CrashWorld&)>() : one_checkpoint, once([=](CrashWorld& world) {
+        first ? world.save("step-1", 1, ranks) : world.save("step-2", 2, ranks);
+      })};
+}
+
+// A save is cut short at each operation in turn; then there is a save of `next`.
+Scenario after_interruption(const std::string& name, Do what, bool dead, const std::string& next) {
+  return {name, one_checkpoint, [=](CrashWorld& world, int turn) {
+            const bool more =
+                world.interrupted(turn, what, dead, [&] { world.save("step-2", 2, 1); });
+            if (!next.empty() && more) world.save(next, 2, 1);
+            return more;
+          }};
+}
+
+// Another process saves the id, all of it before one operation of the first.
+Scenario writers(const std::string& name, std::uint64_t seed) {
+  return {name, one_checkpoint, [=](CrashWorld& world, int turn) {
+            return world.interleaved(
+                turn, [&] { world.save("step-2", seed, 1); }, [&] { world.save("step-2", 2, 1); });
+          }};
+}
+
+}  // namespace
+
+std::function<bool(CrashWorld&, int)> once(std::function<void(CrashWorld&)> happens) {
+  return [happens = std::move(happens)](CrashWorld& world, int) {
+    happens(world);
+    return false;
+  };
+}
+
+void one_checkpoint(CrashWorld& world) {
+  world.save("step-1", 1, 2);
+}
+
+std::vector<Scenario> plain_saves() {
+  std::vector<Scenario> out;
+  for (const bool first : {true, false}) {
+    for (const int ranks : {1, 2, 3}) out.push_back(save_on(ranks, first));
+  }
+  out.push_back({"save of an id that is there", one_checkpoint,
+                 once([](CrashWorld& world) { world.save("step-1", 1, 1); })});
+  return out;
+}
+
+std::vector<Scenario> interrupted_saves() {
+  return {
+      after_interruption("the same save after a killed one", Do::fail, true, "step-2"),
+      after_interruption("the next save after a killed one", Do::fail, true, "step-3"),
+      after_interruption("the same save after one killed within a write", Do::half, true, "step-2"),
+      after_interruption("a save that fails", Do::fail, false, ""),
+      after_interruption("a save told of a failure of what was done", Do::then_fail, false, ""),
+      after_interruption("the same save after a failed one", Do::fail, false, "step-2")};
+}
+
+std::vector<Scenario> two_writers() {
+  return {writers("two writers of one id with the same state", 2),
+          writers("two writers of one id with different states", 3)};
+}
+
+std::vector<Scenario> second_crashes(const Scenario& first,
+                                     const std::function<bool(std::size_t)>& keep) {
+  std::vector<Scenario> out;
+  for (Disk& disk : disks_after(first, keep)) {
+    const bool has_old = disk.contains(manifest_path("step-1"));
+    const auto given = [has_old, disk = std::move(disk)](CrashWorld& world) {
+      copy(disk, *world.storage());
+      world.expect("step-1", 1);
+      world.expect("step-2", 2);
+      if (has_old) world.promise("step-1");
+    };
+    out.push_back({fmt::format("{}, crash {}, then a save", first.name, out.size()), given,
+                   once([](CrashWorld& world) {
+                     world.save("step-2", 2, 1);
+                     world.save("step-3", 3, 2);
+                   })});
+  }
+  return out;
+}
+
+}  // namespace shardproof::crash
