@@ -52,6 +52,12 @@ auto retry_interrupted(const Function& function) {
   return result;
 }
 
+// openat for what is there already; interrupted (a file system over a network or in a process may
+// wait here), it is repeated.
+Descriptor open_at(int at, const char* name, int flags) {
+  return Descriptor(retry_interrupted([&] { return ::openat(at, name, flags | O_CLOEXEC); }));
+}
+
 class PosixFile : public File {
  public:
   PosixFile(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
@@ -105,7 +111,7 @@ class PosixStorage : public Storage {
 
   void sync_directory(const std::string& path) override {
     const Descriptor directory = open_directory("sync directory", path);
-    const Descriptor readable(::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const Descriptor readable = open_at(directory.get(), ".", O_RDONLY | O_DIRECTORY);
     if (readable.get() < 0) fail("sync directory", full(path), errno);
     if (retry_interrupted([&] { return ::fsync(readable.get()); }) != 0) {
       fail("sync directory", full(path), errno);
@@ -159,7 +165,7 @@ class PosixStorage : public Storage {
 
   std::vector<std::string> list(const std::string& path) override {
     const Descriptor directory = open_directory("list", path);
-    Descriptor readable(::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    Descriptor readable = open_at(directory.get(), ".", O_RDONLY | O_DIRECTORY);
     if (readable.get() < 0) fail("list", full(path), errno);
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(readable.get()), ::closedir);
     if (!stream) fail("list", full(path), errno);
@@ -215,7 +221,7 @@ class PosixStorage : public Storage {
   // Opens a directory that lies directly in `at`; `path` is for messages.
   Descriptor open_below(const char* operation, int at, const std::string& name,
                         const std::string& path) const {
-    Descriptor fd(::openat(at, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    Descriptor fd = open_at(at, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW);
     if (fd.get() >= 0) return fd;
     const int error = errno;
     refuse_symlink(operation, at, name, path);
@@ -261,9 +267,7 @@ class PosixStorage : public Storage {
 
   Descriptor open_file(const char* operation, const std::string& path, std::uint64_t& bytes) const {
     const Parent parent = open_parent(operation, path);
-    constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    Descriptor fd(
-        retry_interrupted([&] { return ::openat(parent.fd(), parent.name.c_str(), flags); }));
+    Descriptor fd = open_at(parent.fd(), parent.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if (fd.get() < 0) {
       const int error = errno;
       refuse_symlink(operation, parent.fd(), parent.name, path);
@@ -300,7 +304,7 @@ std::unique_ptr<Storage> posix_storage(const std::string& root, bool create_root
   if (create_root && ::mkdir(root.c_str(), 0777) != 0 && errno != EEXIST) {
     fail("make directory", root, errno);
   }
-  Descriptor fd(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  Descriptor fd = open_at(AT_FDCWD, root.c_str(), O_PATH | O_DIRECTORY);
   if (fd.get() < 0 && (errno == ENOENT || errno == ENOTDIR)) {
     throw Error(ErrorKind::bad_input, root,
                 fmt::format("{}; expected a directory of checkpoints",

@@ -1,24 +1,37 @@
-// failing_calls: see failing_calls.h. Each function below goes to the kernel itself, unless it is
-// the one whose turn it is to fail.
-#include "faults/damage/failing_calls.h"
+// failing_calls_testing: makes a chosen system call of this program fail. The functions through
+// which checkpoints touch a file system are defined here, in front of the system's, also for the
+// libraries that the program uses. Disarmed, and for files outside the folder they are armed for,
+// they go to the kernel as ever; armed, fsync is not carried out: no power fails here.
+// To be included in one file of a program. Thread rule: arm and disarm while nobody else is at
+// work.
+#pragma once
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <initializer_list>
 #include <mutex>
+#include <string>
+#include <vector>
 
 namespace shardproof::damage {
-namespace {
+
+enum class Fault {
+  error,        // returns -1 with the errno; nothing is done
+  short_count,  // write and pread: one byte is moved. Else: nothing special
+};
 
 struct Plan {
   std::mutex mutex;
-  bool armed = false;
+  std::atomic<bool> armed{false};
   std::string folder;
   int at = 0;
   Fault fault = Fault::error;
@@ -26,12 +39,12 @@ struct Plan {
   std::vector<std::string> seen;
 };
 
-Plan& plan() {
+inline Plan& plan() {
   static Plan* const made = new Plan;  // calls come until the very end of the process
   return *made;
 }
 
-std::string path_of(int fd) {
+inline std::string path_of(int fd) {
   char link[64];
   std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   char path[4096];
@@ -42,7 +55,7 @@ std::string path_of(int fd) {
 enum class Turn { not_yet, fail, short_count };
 
 // Whether this call is the one. `path` is the file's, `name` (may be null) relative to it.
-Turn turn_of(const char* call, int fd, const char* name) {
+inline Turn turn_of(const char* call, int fd, const char* name) {
   Plan& now = plan();
   const std::scoped_lock lock(now.mutex);
   if (!now.armed) return Turn::not_yet;
@@ -62,9 +75,8 @@ Function* next(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
-}  // namespace
-
-void arm(const std::string& folder, int at, Fault fault, int error) {
+// Arms: the `at`-th call from now on a file below `folder` fails.
+inline void arm(const std::string& folder, int at, Fault fault, int error) {
   Plan& now = plan();
   const std::scoped_lock lock(now.mutex);
   now.armed = true;
@@ -75,26 +87,26 @@ void arm(const std::string& folder, int at, Fault fault, int error) {
   now.seen.clear();
 }
 
-std::vector<std::string> disarm() {
+// Disarms. Returns the calls seen, as "write /tmp/x/step-1.manifest.json".
+inline std::vector<std::string> disarm() {
   Plan& now = plan();
   const std::scoped_lock lock(now.mutex);
   now.armed = false;
   return std::move(now.seen);
 }
 
-bool plausible(const std::string& call, int error) {
-  const bool changes_names =
-      call.starts_with("linkat") || call.starts_with("mkdirat") || call.starts_with("unlinkat");
-  const bool may_wait = call.starts_with("write") || call.starts_with("pread") ||
-                        call.starts_with("fsync") || call.starts_with("openat") ||
-                        call.starts_with("close");
-  const bool may_fill = call.starts_with("write") || call.starts_with("fsync") ||
-                        call.starts_with("close") || call.starts_with("openat") ||
-                        call.starts_with("linkat") || call.starts_with("mkdirat");
-  if (error == EINTR) return may_wait;
-  if (error == ENOSPC) return may_fill;
-  if (error == EROFS) return changes_names || call.starts_with("openat");
-  if (error == EACCES) return changes_names || call.starts_with("openat") || call.starts_with("fstatat");
+// What a file system may answer to such a call.
+inline bool plausible(const std::string& call, int error) {
+  const auto is = [&](std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      if (call.starts_with(std::string(name) + " ")) return true;
+    }
+    return false;
+  };
+  if (error == EINTR) return is({"write", "pread", "fsync", "openat", "close"});
+  if (error == ENOSPC) return is({"write", "fsync", "close", "openat", "linkat", "mkdirat"});
+  if (error == EROFS) return is({"openat", "linkat", "mkdirat", "unlinkat"});
+  if (error == EACCES) return is({"openat", "linkat", "mkdirat", "unlinkat", "fstatat"});
   return true;  // EIO
 }
 
@@ -132,7 +144,7 @@ ssize_t pread(int fd, void* bytes, size_t count, off_t offset) {
 
 int fsync(int fd) {
   if (damage::turn_of("fsync", fd, nullptr) == Turn::fail) return -1;
-  return static_cast<int>(::syscall(SYS_fsync, fd));
+  return damage::plan().armed ? 0 : static_cast<int>(::syscall(SYS_fsync, fd));
 }
 
 int close(int fd) {
@@ -157,6 +169,11 @@ int mkdirat(int at, const char* name, mode_t mode) noexcept {
 int unlinkat(int at, const char* name, int flags) noexcept {
   if (damage::turn_of("unlinkat", at, name) == Turn::fail) return -1;
   return static_cast<int>(::syscall(SYS_unlinkat, at, name, flags));
+}
+
+dirent* readdir(DIR* directory) {
+  if (damage::turn_of("readdir", ::dirfd(directory), nullptr) == Turn::fail) return nullptr;
+  return damage::next<dirent*(DIR*)>("readdir")(directory);
 }
 
 int fstat(int fd, struct stat* status) noexcept {
