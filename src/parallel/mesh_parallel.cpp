@@ -9,6 +9,7 @@
 #include "parallel/mesh_pieces.h"
 #include "parallel/mesh_seams.h"
 #include "parallel/parameter_flow.h"
+#include "parallel/parameter_placement.h"
 #include "parallel/stage_link.h"
 #include "parallel/step_scalars.h"
 #include "parallel/tied_weights.h"
@@ -42,6 +43,7 @@ class MeshParallel : public Plan {
     make_units(mesh);
     make_seams(mesh);
     if (zero_ == 3) make_flow();
+    check_parameters(mesh.layout(), options.shape, layers_, mesh.world().rank(), held_pieces());
   }
 
   const PieceTable& table() const override { return table_; }
@@ -108,6 +110,7 @@ class MeshParallel : public Plan {
   void add_unit(const UnitSpec& spec, Unit* parameters_of);
   void make_seams(Mesh& mesh);
   void make_flow();
+  std::vector<HeldPiece> held_pieces() const;
   Unit* tied_unit(int use) const;
 
   const Place& place(int piece_index, int use) const {
@@ -192,6 +195,22 @@ void MeshParallel::add_unit(const UnitSpec& spec, Unit* parameters_of) {
     places_[spec.use][static_cast<std::size_t>(index)] = {static_cast<int>(units_.size()) - 1,
                                                           static_cast<int>(i)};
   }
+}
+
+// Tensors that are there; where a unit is gathered for each use, those that it will be cut into.
+std::vector<HeldPiece> MeshParallel::held_pieces() const {
+  std::vector<HeldPiece> held;
+  for (const auto& unit : units_) {
+    if (!unit->keeps_parameters()) continue;
+    for (std::size_t i = 0; i < unit->table().pieces().size(); ++i) {
+      const PieceSpec& piece = unit->table().pieces()[i];
+      const UnitParameters& parameters = unit->parameters();
+      held.push_back({piece.name, piece.dim,
+                      parameters.whole() ? parameters.view(static_cast<int>(i)).sizes().vec()
+                                         : piece.box.shape});
+    }
+  }
+  return held;
 }
 
 // The unit of one use of the tied embedding; null when it is on another stage.

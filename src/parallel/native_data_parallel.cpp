@@ -11,6 +11,7 @@
 #include "optim/grad_clip.h"
 #include "parallel/bucket_map.h"
 #include "parallel/gradient_bucket.h"
+#include "parallel/parameter_placement.h"
 #include "parallel/step_scalars.h"
 
 namespace shardproof {
@@ -29,7 +30,14 @@ class NativeDataParallel : public Plan {
                  loss_owners(mesh.layout(), options.micro_batches, options.shape.sequence_pieces),
                  comm_.rank()),
         buckets_(make_buckets()),
-        seams_(options.shape, views(), sink(), options.seed) {}
+        seams_(options.shape, views(), sink(), options.seed) {
+    std::vector<HeldPiece> held;
+    const auto tensors = views();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      held.push_back({table_.pieces()[i].name, table_.pieces()[i].dim, tensors[i].sizes().vec()});
+    }
+    check_parameters(mesh.layout(), options.shape, {{0, options.shape.layers}}, comm_.rank(), held);
+  }
 
   const PieceTable& table() const override { return table_; }
   Seams& seams(int) override { return seams_; }

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/expect_error.h"
 #include "model/gpt_testing.h"
 #include "parallel/make_plan.h"
 #include "parallel/thread_ranks.h"
@@ -146,6 +147,72 @@ TEST(ParameterPlacement, AWrongRecordOrTensorIsSeen) {
   EXPECT_TRUE(refused("head.weight", [](Placement& r) { r.axes[0].pieces = 0; }, {31, 24}));
   EXPECT_TRUE(refused("blocks.0.attn.proj.weight", nothing, {12, 24}));
   EXPECT_TRUE(refused("ln_f.bias", nothing, {12}));
+}
+
+// What a plan of this rank and these layers would hold, as its records say.
+std::vector<HeldPiece> held_pieces(const Layout& layout, int rank, const LayerRange& stage) {
+  std::vector<HeldPiece> held;
+  for (const Placement& record : parameter_placements(layout, odd_shape(), rank)) {
+    if (!holds(stage, odd_shape(), record.name)) continue;
+    const AxisPlacement& tensor = record.axes[0];
+    Shape first = record.local_shape;
+    if (tensor.kind != AxisPlacement::Kind::shard) {
+      held.push_back({record.name, -1, first});
+      continue;
+    }
+    const auto dim = static_cast<std::size_t>(tensor.dim);  // in two pieces
+    Shape second = first;
+    first[dim] = 1;
+    second[dim] -= 1;
+    held.push_back({record.name, tensor.dim, first});
+    held.push_back({record.name, tensor.dim, second});
+  }
+  return held;
+}
+
+TEST(ParameterPlacement, APlanThatHoldsAnythingElseIsRefused) {
+  const Layout layout = parse_layout("tp2.pp2");
+  constexpr int rank = 1;
+  const std::vector<LayerRange> stage{{0, 1}};
+  const auto right = held_pieces(layout, rank, stage[0]);
+  const auto check = [&](const std::vector<HeldPiece>& held) {
+    check_parameters(layout, odd_shape(), stage, rank, held);
+  };
+  check(right);
+  const auto spoilt = [&](const auto& spoil) {
+    auto held = right;
+    spoil(*std::ranges::find(held, "blocks.0.attn.proj.weight", &HeldPiece::name), held);
+    return held;
+  };
+  const std::string of = "blocks.0.attn.proj.weight [24,24] -> [24,12]";
+  expect_error(ErrorKind::mismatch, {"rank 1: the tensor is [24,11]; expected [24,12] by " + of},
+               [&] {
+                 check(spoilt([](HeldPiece&, auto& held) {
+                   std::erase_if(held, [](const HeldPiece& piece) {
+                     return piece.name == "blocks.0.attn.proj.weight" && piece.shape[1] == 1;
+                   });
+                 }));
+               });
+  expect_error(ErrorKind::mismatch, {"rank 1: the tensor is [12,24]; expected [24,12] by " + of},
+               [&] {
+                 check(spoilt([](HeldPiece& piece, auto& held) {
+                   const std::string name = piece.name;
+                   std::erase_if(held, [&](const HeldPiece& each) { return each.name == name; });
+                   held.push_back({name, 0, {12, 24}});
+                 }));
+               });
+  expect_error(ErrorKind::mismatch, {"rank 1: there is no tensor; expected [24,12] by " + of}, [&] {
+    check(spoilt([](HeldPiece& piece, auto& held) {
+      const std::string name = piece.name;
+      std::erase_if(held, [&](const HeldPiece& each) { return each.name == name; });
+    }));
+  });
+  expect_error(ErrorKind::mismatch,
+               {"blocks.1.ln1.bias", "rank 1: a tensor [24]; expected none: other stages"}, [&] {
+                 check(spoilt([](HeldPiece&, auto& held) {
+                   held.push_back({"blocks.1.ln1.bias", -1, {24}});
+                 }));
+               });
 }
 
 }  // namespace
