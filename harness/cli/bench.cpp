@@ -4,6 +4,7 @@
 
 #include "harness/bench/cases.h"
 #include "harness/bench/comm.h"
+#include "harness/bench/crashes.h"
 #include "harness/bench/overlap.h"
 #include "harness/bench/pipeline.h"
 #include "harness/bench/reduction.h"
@@ -129,6 +130,18 @@ void add_cases(CLI::App& bench, int& status) {
   verb->footer("Examples:\n  shardproof bench cases\n  shardproof bench cases --seconds 10 --json");
 }
 
+void add_crashes(CLI::App& bench, int& status) {
+  auto options = std::make_shared<bench::CrashBenchOptions>();
+  CLI::App* verb =
+      bench.add_subcommand("crashes", "States after a crash of a save, judged in a second");
+  verb->add_flag("--quick", options->quick, "A fraction of the states");
+  add_output<bench::CrashBenchOptions>(
+      verb, status, options,
+      {bench::run_crash_bench, bench::print_crash_bench, bench::crash_bench_status},
+      "Exit 1 when a figure asked for is not met");
+  verb->footer("Examples:\n  shardproof bench crashes\n  shardproof bench crashes --quick --json");
+}
+
 // One MPI rank of `bench comm`, which the launcher starts.
 void add_comm_rank(CLI::App& bench, int& status) {
   auto quick = std::make_shared<bool>(false);
@@ -164,6 +177,7 @@ void add_bench(CLI::App& app, int& status) {
       *bench, status, "overlap", "Communication that native data parallelism hides",
       {bench::run_overlap_bench, bench::print_overlap_bench, bench::overlap_bench_status});
   add_cases(*bench, status);
+  add_crashes(*bench, status);
   add_comm_rank(*bench, status);
 }
 
