@@ -188,6 +188,7 @@ class RankRun {
                 {"tokenizer", dataset_->tokenizer()},
                 {"tokenizer_digest", dataset_->tokenizer_digest().hex()},
                 {"tensors", request_.trace.all_tensors() ? "all" : "some"},
+                {"match", request_.trace.match},
                 {"resumed", request_.resume ? Json(*request_.resume) : Json(nullptr)}};
   }
 

@@ -22,6 +22,7 @@ struct Need {
 };
 constexpr Need needs[] = {
     {"param", ""}, {"grad", ""}, {"moment", "/exp_avg"}, {"moment", "/exp_avg_sq"}};
+constexpr Need master{"moment", "/master"};  // where the trainer keeps any
 
 struct Finding {
   std::string reason;
@@ -145,7 +146,8 @@ bool overlap_across_cuts(const std::vector<HeldPlace>& places) {
 }
 
 // The first of the named parameters that lacks what it needs at a step. Where all lack it, a trace
-// that does not say that it traces everything may not have captured it.
+// that does not say that it traces everything may not have captured it; nor may one that is kept to
+// some names.
 std::optional<Finding> find_missing(const Trace& trace, std::int64_t step, const Need& need,
                                     const std::set<std::string>& names, bool all_traced) {
   const PlaceMap places = places_at(trace, step, need.what);
@@ -162,6 +164,11 @@ std::optional<Finding> find_missing(const Trace& trace, std::int64_t step, const
   if (!any && !all_traced) {
     return Finding{fmt::format("no {}{} was traced at step {}", need.what, need.suffix, step),
                    std::nullopt, true};
+  }
+  if (kept_to(trace)) {
+    return Finding{
+        fmt::format("{}: {} {} at step {} may not", kept_text(trace), need.what, missing, step),
+        std::nullopt, true};
   }
   Difference address;
   address.step = step;
@@ -229,6 +236,32 @@ std::set<std::string> initial_names(const Trace& trace, std::int64_t first) {
   return out;
 }
 
+// A parameter that the first traced step did not have: where was it, and what are its values from?
+std::optional<Finding> find_new(const Trace& trace, std::int64_t step,
+                                const std::set<std::string>& names) {
+  for (const auto& [name, places] : places_at(trace, step, "param")) {
+    if (names.contains(name)) continue;
+    Difference address;
+    address.step = step;
+    address.phase = "param";
+    address.tensor = name;
+    address.rank = places.front().rank;
+    address.left = "nothing, as at the first traced step";
+    address.right = "a parameter";
+    return Finding{fmt::format("the param {} first appears at step {}", name, step), address};
+  }
+  return std::nullopt;
+}
+
+bool has_masters(const Trace& trace) {
+  for (const std::int64_t step : tensor_steps(trace, master.what)) {
+    for (const auto& [name, places] : places_at(trace, step, master.what)) {
+      if (name.ends_with(master.suffix)) return true;
+    }
+  }
+  return false;
+}
+
 // Everything wrong or open, in order.
 std::vector<Finding> find_all(const Trace& trace, const std::set<std::string>& names) {
   std::vector<Finding> out;
@@ -242,7 +275,9 @@ std::vector<Finding> find_all(const Trace& trace, const std::set<std::string>& n
   std::set<std::string> trained = names;
   for (const std::string& name : frozen_names(trace)) trained.erase(name);
   const bool all_traced = traces_all_tensors(trace);
-  for (const Need& need : needs) {
+  std::vector<Need> all_needs(std::begin(needs), std::end(needs));
+  if (has_masters(trace)) all_needs.push_back(master);
+  for (const Need& need : all_needs) {
     const bool value = std::string(need.what) == "param";
     std::set<std::int64_t> steps;
     for (const std::int64_t step : trace.step_numbers()) steps.insert(step);
@@ -251,6 +286,7 @@ std::vector<Finding> find_all(const Trace& trace, const std::set<std::string>& n
     }
     for (const std::int64_t step : steps) {
       add(find_missing(trace, step, need, value ? names : trained, all_traced));
+      if (value) add(find_new(trace, step, names));
     }
   }
   return out;
@@ -261,8 +297,9 @@ std::vector<Finding> find_all(const Trace& trace, const std::set<std::string>& n
 Verdict check_cover(const Trace& trace) {
   Verdict verdict =
       open_verdict("cover",
-                   "at every step the places of all ranks tile each parameter, its gradient and "
-                   "both moments without a hole, and what several ranks hold is bit-equal");
+                   "at every step the places of all ranks tile each parameter, its gradient, both "
+                   "moments and its master without a hole, what several ranks hold is bit-equal, "
+                   "and no parameter appears later");
   const std::vector<std::int64_t> traced = tensor_steps(trace, "param");
   if (traced.empty()) return undecided(verdict, "no parameter was traced");
   const std::set<std::string> names = initial_names(trace, traced.front());

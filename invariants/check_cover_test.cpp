@@ -49,6 +49,44 @@ TEST_F(Cover, FailsOnAHoleInAShardedMoment) {
   EXPECT_EQ(verdict.difference->step, 2);
 }
 
+TEST_F(Cover, FailsOnAMasterThatIsMissingWhereOthersAreTraced) {
+  FakeTrainer fake;
+  fake.hide = [](int, std::int64_t step, const std::string& what, const PieceSpec& piece) {
+    return step == 2 && what == "master" && piece.name == "w.bias";
+  };
+  const Verdict verdict = check_cover(write(fake));
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  ASSERT_TRUE(verdict.difference);
+  EXPECT_EQ(verdict.difference->tensor, "w.bias/master");
+  EXPECT_EQ(verdict.difference->step, 2);
+  fake.hide = [](int, std::int64_t, const std::string& what, const PieceSpec&) {
+    return what == "master";
+  };
+  EXPECT_EQ(check_cover(write(fake)).outcome, Outcome::pass) << "a trainer that keeps none";
+}
+
+TEST_F(Cover, FailsOnAParameterThatAppearsLater) {
+  FakeTrainer fake;
+  fake.hide = [](int, std::int64_t step, const std::string&, const PieceSpec& piece) {
+    return step < 2 && piece.name == "w.bias";
+  };
+  const Verdict verdict = check_cover(write(fake));
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  ASSERT_TRUE(verdict.difference) << verdict.reason;
+  EXPECT_EQ(verdict.difference->tensor, "w.bias");
+  EXPECT_EQ(verdict.difference->step, 2);
+}
+
+TEST_F(Cover, IsOpenWhereSomeNamesAloneWereKept) {
+  FakeTrainer fake;
+  fake.hide = [](int, std::int64_t, const std::string& what, const PieceSpec& piece) {
+    return what == "exp_avg" && piece.name == "w.bias";
+  };
+  EXPECT_EQ(check_cover(write(fake)).outcome, Outcome::fail);
+  fake.run = [](int, Json& run) { run["match"] = "weight|sq"; };
+  EXPECT_EQ(check_cover(write(fake)).outcome, Outcome::inconclusive);
+}
+
 TEST_F(Cover, FailsOnAParameterThatDisappears) {
   FakeTrainer fake;
   fake.hide = [](int, std::int64_t step, const std::string& what, const PieceSpec& piece) {

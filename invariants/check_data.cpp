@@ -71,9 +71,10 @@ StepSamples samples_of(const Trace& trace, std::int64_t step) {
 // Walks the steps in order and keeps the state of the epoch.
 class Walk {
  public:
-  // `size` of an epoch, 0 when not known; `midway`: the first epoch was begun elsewhere.
-  Walk(std::int64_t size, Batch batch, bool midway)
-      : size_(size), batch_(std::move(batch)), midway_(midway) {}
+  // `size` of an epoch, 0 when not known; `before`: samples of the first epoch that were taken
+  // elsewhere, nothing when that is not known.
+  Walk(std::int64_t size, Batch batch, std::optional<std::int64_t> before)
+      : size_(size), batch_(std::move(batch)), midway_(!before), before_(before.value_or(0)) {}
 
   std::optional<Problem> step(const Trace& trace, std::int64_t step) {
     StepSamples samples = samples_of(trace, step);
@@ -91,6 +92,9 @@ class Walk {
         step, -1, fmt::format("took {} samples, {} {}", count, batch_.said_by, batch_.size)};
     if (count == 0) return Problem{step, -1, "took no sample"};
     if (count > batch_.size) return wrong_count;
+    if (ends_by_its_place()) {
+      if (auto problem = end_epoch(step)) return problem;
+    }
     std::set<std::int64_t> now;
     bool repeats = false;
     for (const std::int64_t id : ids) {
@@ -106,6 +110,10 @@ class Walk {
       if (auto problem = end_epoch(step)) return problem;
     }
     seen_.insert(now.begin(), now.end());
+    if (size_ > 0 && taken() > size_) {
+      return Problem{step, -1,
+                     fmt::format("takes sample {} of an epoch of {}, by its step", taken(), size_)};
+    }
     if (count == batch_.size) return std::nullopt;
     if (!batch_.may_be_short) return wrong_count;
     if (size_ == 0 || midway_) {
@@ -113,14 +121,21 @@ class Walk {
           fmt::format("step {} took {} samples, {} {}: whether it ends an epoch is not "
                       "known",
                       step, count, batch_.said_by, batch_.size));
-    } else if (seen() != size_) {
+    } else if (taken() != size_) {
       return wrong_count;
     }
     return std::nullopt;
   }
 
+  // Where samples were taken elsewhere, those of the next epoch need not repeat any that was seen.
+  bool ends_by_its_place() const {
+    return before_ > 0 && size_ - taken() < (batch_.must_finish ? 1 : batch_.size);
+  }
+
+  std::int64_t taken() const { return before_ + seen(); }  // of this epoch
+
   std::optional<Problem> end_epoch(std::int64_t step) {
-    const std::int64_t left = size_ - seen();
+    const std::int64_t left = size_ - taken();
     if (size_ == 0) {
       leave_open("samples repeat and the trace does not say how many an epoch has");
     } else if (midway_) {
@@ -132,6 +147,7 @@ class Walk {
           step, -1, fmt::format("repeats a sample while {} of {} were not yet taken", left, size_)};
     }
     midway_ = false;
+    before_ = 0;
     seen_.clear();
     ++epochs_;
     return std::nullopt;
@@ -144,6 +160,7 @@ class Walk {
   const std::int64_t size_;
   const Batch batch_;
   bool midway_;
+  std::int64_t before_;
   std::set<std::int64_t> seen_;
   std::int64_t epochs_ = 0;
   std::string open_;
@@ -166,6 +183,16 @@ Batch batch_of(const Trace& trace) {
     batch.size = std::max(batch.size, count);
   }
   return batch;
+}
+
+// Samples of its epoch before a step, as every earlier step took them: known where the config says
+// the batch and what becomes of the last one.
+std::optional<std::int64_t> taken_before(const Batch& batch, std::int64_t size, std::int64_t step) {
+  if (step == 0) return 0;
+  const bool declared = batch.must_finish || !batch.may_be_short;
+  if (!declared || batch.size < 1 || size < batch.size) return std::nullopt;
+  const std::int64_t steps = (batch.must_finish ? size + batch.size - 1 : size) / batch.size;
+  return step % steps * batch.size;
 }
 
 // Be it a filler.
@@ -203,8 +230,10 @@ Verdict check_data(const Trace& trace, const Trace* before) {
   if (!lists_samples(trace)) return undecided(verdict, "no sample id was traced");
   const std::vector<std::int64_t> steps = trace.step_numbers();
   const Batch batch = batch_of(trace);
-  Walk walk(integer_fact(trace, "/data/size").value_or(0), batch,
-            before == nullptr && steps.front() > 0);
+  const std::int64_t size = integer_fact(trace, "/data/size").value_or(0);
+  Walk walk(size, batch,
+            before != nullptr ? std::optional<std::int64_t>(0)
+                              : taken_before(batch, size, steps.front()));
   std::optional<Problem> problem;
   if (before != nullptr) {
     for (const std::int64_t step : before->step_numbers()) {

@@ -104,6 +104,32 @@ TEST(Data, ATraceThatBeginsInsideAnEpochIsOpenWhereTheEpochEnds) {
   EXPECT_EQ(later({{{4, 5}, {5, 7}}}), Outcome::fail);
 }
 
+// Where config and data size say at which place of its epoch a step stands: ten samples, batches of
+// four; "drop" has two steps an epoch, "short" three.
+TEST(Data, ATraceThatBeginsInsideAnEpochIsDecidedByItsStep) {
+  const auto later = [](std::int64_t first, const std::string& last, std::vector<Ids> steps) {
+    std::vector<std::vector<Ids>> rows;
+    for (const Ids& ids : steps) rows.push_back({ids});
+    Trace trace = with_samples(rows, 10);
+    trace.ranks[0].run["config"] =
+        Json{{"training", {{"global_batch", 4}}}, {"data", {{"last", last}}}};
+    for (StepRecord& record : trace.ranks[0].steps) record.step += first;
+    const Verdict verdict = check_data(trace);
+    EXPECT_NE(verdict.outcome, Outcome::inconclusive) << verdict.reason;
+    return verdict.outcome;
+  };
+  const Ids low = {0, 1, 2, 3}, high = {4, 5, 6, 7}, mixed = {3, 8, 9, 4};
+  EXPECT_EQ(later(3, "drop", {low, high, mixed}), Outcome::fail) << "3 and 8: 4 was taken";
+  EXPECT_EQ(later(3, "drop", {low, high, {3, 8, 9, 0}}), Outcome::pass);
+  EXPECT_EQ(later(3, "drop", {low, mixed, {5, 6, 7, 0}}), Outcome::pass) << "3 again: a new epoch";
+  EXPECT_EQ(later(2, "drop", {low, mixed}), Outcome::fail) << "3 again: the same epoch";
+  EXPECT_EQ(later(3, "drop", {low, {4, 5, 6}}), Outcome::fail);
+  EXPECT_EQ(later(4, "short", {low, {4, 5}, low}), Outcome::pass);
+  EXPECT_EQ(later(4, "short", {low, {4}, low}), Outcome::fail) << "one was left";
+  EXPECT_EQ(later(4, "short", {low, high}), Outcome::fail) << "two were left";
+  EXPECT_EQ(later(4, "short", {low, {4, 5}, high, mixed}), Outcome::fail) << "4 again";
+}
+
 TEST(Data, FailsWhenTwoDataRanksShareASample) {
   const Verdict verdict = check_data(with_samples({{{0, 1}, {2, 3}}, {{4, 5}, {5, 6}}}, 8));
   EXPECT_EQ(verdict.outcome, Outcome::fail);
@@ -203,6 +229,20 @@ TEST_F(OptimizerBytes, AreInconclusiveUnderALayoutOfOtherWords) {
     EXPECT_NE(verdict.reason.find("layout is not one of ours"), std::string::npos)
         << verdict.reason;
   }
+}
+
+TEST_F(OptimizerBytes, AreOpenInATraceThatIsKeptToSomeNames) {
+  FakeTrainer fake;
+  fake.run = [](int, Json& run) { run["match"] = "bias"; };
+  fake.hide = [](int, std::int64_t, const std::string&, const PieceSpec& piece) {
+    return piece.name != "w.bias";
+  };
+  const Verdict verdict = judge(fake);
+  EXPECT_EQ(verdict.outcome, Outcome::inconclusive);
+  EXPECT_NE(verdict.reason.find("kept to tensors that match \"bias\""), std::string::npos)
+      << verdict.reason;
+  fake.run = [](int, Json& run) { run["match"] = ""; };
+  EXPECT_EQ(judge(fake).outcome, Outcome::fail) << "kept to none: all should be there";
 }
 
 TEST_F(OptimizerBytes, FailWhenARankHoldsWhatItDoesNotOwn) {

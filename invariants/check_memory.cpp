@@ -104,6 +104,8 @@ Verdict check_optimizer_bytes(const Trace& trace) {
                    "1,024 elements for each unit that is shared on its own, and the R ranks "
                    "together hold 12 P exactly");
   if (trace.ranks.empty()) return undecided(verdict, "no rank wrote a trace");
+  if (kept_to(trace))
+    return undecided(verdict, kept_text(trace) + ": P counts the elements of all");
   const std::map<std::string, std::int64_t> counts = parameters(trace);
   const auto [sharers, open] = claimed_sharers(trace);
   if (counts.empty()) return undecided(verdict, "no parameter was traced");

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "invariants/ruling.h"
+#include "invariants/run_facts.h"
 #include "invariants/tensor_grid.h"
 #include "invariants/trace_checks.h"
 
@@ -203,6 +204,9 @@ Verdict check_optimizer(const Trace& trace) {
                    "in double from the captured gradients and state, agree within fp32 rounding "
                    "(moments 8 u, parameters u |w| + 16 u |update|, u = 2^-24)");
   if (trace.ranks.empty()) return undecided(verdict, "no rank wrote a trace");
+  if (kept_to(trace)) {
+    return undecided(verdict, kept_text(trace) + ": norm and clip are over the gradients of all");
+  }
   const Json& run = trace.ranks.front().run;
   const auto known = settings_of(run.is_object() ? run.value("config", Json()) : Json());
   if (!known) return undecided(verdict, "the run does not say its optimizer's settings");

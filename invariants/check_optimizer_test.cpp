@@ -106,6 +106,18 @@ TEST_F(Optimizer, JudgesOnlyConsecutiveSteps) {
   EXPECT_NE(verdict.notes[0].find("1 steps"), std::string::npos) << verdict.notes[0];
 }
 
+TEST_F(Optimizer, IsOpenInATraceThatIsKeptToSomeNames) {
+  FakeTrainer fake;
+  fake.hide = [](int, std::int64_t, const std::string&, const PieceSpec& piece) {
+    return piece.name != "w.bias";
+  };
+  EXPECT_EQ(judge(fake).outcome, Outcome::fail) << "the norm is not theirs";
+  fake.run = [](int, Json& run) { run["match"] = "bias"; };
+  const Verdict verdict = judge(fake);
+  EXPECT_EQ(verdict.outcome, Outcome::inconclusive);
+  EXPECT_NE(verdict.reason.find("match \"bias\""), std::string::npos) << verdict.reason;
+}
+
 TEST_F(Optimizer, IsInconclusiveWithoutCapturedBytesOrConfig) {
   FakeTrainer fake;
   fake.capture = {0, 2};

@@ -1,6 +1,8 @@
 // repeat, layout, resume: two runs are the same run.
 #include <algorithm>
 
+#include "invariants/compare_errors.h"
+#include "invariants/compare_native.h"
 #include "invariants/ruling.h"
 #include "invariants/run_facts.h"
 #include "invariants/tensor_grid.h"
@@ -32,6 +34,49 @@ Verdict judge_whole(Verdict verdict, const Trace& expected, const Trace& found) 
                std::max(left.back(), right.back()));
 }
 
+std::string said(const Trace& trace, const char* fact) {
+  return text_fact(trace, fact).value_or("?");
+}
+
+// "native on dp2 (threads)"
+std::string sums_text(const Trace& trace) {
+  return fmt::format("{} on {} ({})", said(trace, "/config/numerics/reduction"),
+                     said(trace, "/config/run/layout"), said(trace, "/config/run/backend"));
+}
+
+Verdict judge_native(const Trace& expected, const Trace& found) {
+  const double bound = native_pair().bound;
+  Verdict verdict = open_verdict(
+      "layout",
+      fmt::format("sums of native reduction: from the same weights, each gradient and the norm are "
+                  "within {:g} u x |all gradients| of the reference's, u = 2^-24, and the loss "
+                  "within 64 u; samples and learning rate of every step are equal",
+                  bound));
+  const std::string why = comparison_obstacle(expected, found);
+  if (!why.empty()) return undecided(verdict, why);
+  const std::vector<std::int64_t> left = expected.step_numbers(), right = found.step_numbers();
+  const NativeComparison runs = compare_native(
+      expected, found, std::min(left.front(), right.front()), std::max(left.back(), right.back()));
+  verdict.notes.push_back(
+      fmt::format("{} against {}: bits depend on the layout, so judged by the "
+                  "declared tolerance: {}",
+                  sums_text(expected), sums_text(found), native_pair().reason));
+  if (runs.first) {
+    return fails(
+        verdict,
+        fmt::format("{}{} of step {} is beyond rounding", runs.first->phase,
+                    runs.first->tensor.empty() ? "" : " " + runs.first->tensor, runs.first->step),
+        runs.first);
+  }
+  verdict.notes.push_back(fmt::format(
+      "{} gradients over {} of {} steps compared, the worst ({}) at {:.2g} of the bound; later "
+      "steps start from other weights, and only their samples and learning rate are equal",
+      runs.tensors, runs.judged, runs.steps, runs.worst.print(), runs.ratio));
+  if (!runs.incomparable.empty()) return undecided(verdict, runs.incomparable);
+  if (runs.tensors == 0) return undecided(verdict, "no gradient was compared");
+  return passes(verdict);
+}
+
 }  // namespace
 
 Verdict check_repeat(const Trace& first, const Trace& second) {
@@ -42,11 +87,18 @@ Verdict check_repeat(const Trace& first, const Trace& second) {
 }
 
 Verdict check_layout(const Trace& reference, const Trace& trace) {
-  return judge_whole(open_verdict("layout",
-                                  "loss, gradients, norm, learning rate, parameters and "
-                                  "moments of every step equal the reference layout's, "
-                                  "bit for bit"),
-                     reference, trace);
+  const bool native = is_native(reference) || is_native(trace);
+  if (native && !same_native_sums(reference, trace)) return judge_native(reference, trace);
+  Verdict verdict = judge_whole(
+      open_verdict("layout",
+                   "loss, gradients, norm, learning rate, parameters and moments of every step "
+                   "equal the reference layout's, bit for bit"),
+      reference, trace);
+  if (native) {
+    verdict.notes.insert(verdict.notes.begin(),
+                         "native reduction on one layout, backend and numerics: bit for bit");
+  }
+  return verdict;
 }
 
 Verdict check_resume(const Trace& uncut, const Trace& resumed, std::int64_t from) {

@@ -1,4 +1,4 @@
-// compare_errors: per element the worst copy's distance from the truth, then 2-norms per tensor.
+// compare_errors: distances per tensor, against what the references are off.
 #include "invariants/compare_errors.h"
 
 #include <fmt/format.h>
@@ -10,84 +10,19 @@
 #include <optional>
 #include <set>
 
-#include "invariants/tensor_grid.h"
+#include "invariants/tensor_distance.h"
 
 namespace shardproof {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-// Unit roundoff as the public format declares it; 0 for a dtype without a declared policy.
-double roundoff(Dtype dtype) {
-  if (dtype == Dtype::f32) return 0x1p-24;
-  return dtype == Dtype::bf16 ? 0x1p-9 : 0;
-}
-
-// A tensor's distances from the truth, by global element.
-struct Errors {
-  double norm = 0;
-  std::int64_t farthest = -1;  // global element; -1: none is off
-  double found = 0;            // the value there
-  int rank = -1;
-  std::string problem;  // why there is no distance; empty otherwise
-};
-
-Errors errors_of(const std::vector<HeldBytes>& entries, const GlobalTensor& truth) {
-  Errors out;
-  constexpr double absent = -1;
-  const std::size_t truth_width = size_of(truth.dtype);
-  std::vector<double> distance(truth.present.size(), absent);
-  double largest = 0;
-  for (const HeldBytes& each : entries) {
-    const TensorFile::Entry& entry = each.entry;
-    if (entry.place.global_shape != truth.shape) {
-      out.problem = fmt::format("shape [{}]", fmt::join(entry.place.global_shape, ","));
-      return out;
-    }
-    const std::size_t width = size_of(entry.dtype);
-    for_each_stretch(entry.place, [&](std::int64_t global, std::int64_t local, std::int64_t n) {
-      for (std::int64_t i = 0; i < n; ++i) {
-        const auto at = static_cast<std::size_t>(global + i);
-        const double value =
-            element_value(entry.dtype, &entry.bytes[static_cast<std::size_t>(local + i) * width]);
-        double off = std::abs(value - element_value(truth.dtype, &truth.bytes[at * truth_width]));
-        if (std::isnan(off)) off = infinite;
-        distance[at] = std::max(distance[at], off);
-        if (off <= largest) continue;
-        largest = off;
-        out.farthest = global + i;
-        out.found = value;
-        out.rank = each.rank;
-      }
-    });
-  }
-  for (std::size_t at = 0; at < distance.size(); ++at) {
-    if (distance[at] == absent) {
-      out.problem = fmt::format("nothing at global element {}", at);
-      return out;
-    }
-    out.norm += distance[at] * distance[at];
-  }
-  out.norm = std::sqrt(out.norm);
-  return out;
-}
-
-double norm_of(const GlobalTensor& tensor) {
-  const std::size_t width = size_of(tensor.dtype);
-  double squares = 0;
-  for (std::size_t i = 0; i < tensor.present.size(); ++i) {
-    const double value = element_value(tensor.dtype, &tensor.bytes[i * width]);
-    squares += value * value;
-  }
-  return std::sqrt(squares);
-}
-
 // What a reference is off; empty when it does not hold the tensor whole.
 std::optional<double> reference_error(const BytesMap& reference, const std::string& name,
                                       const GlobalTensor& truth) {
   const auto held = reference.find(name);
   if (held == reference.end()) return std::nullopt;
-  const Errors errors = errors_of(held->second, truth);
+  const TensorDistance errors = distance_from(held->second, truth);
   if (!errors.problem.empty() || !std::isfinite(errors.norm)) return std::nullopt;
   return errors.norm;
 }
@@ -109,7 +44,7 @@ void keep_worst(ErrorComparison& out, double ratio, const Difference& address) {
 
 void judge_tensor(const std::vector<HeldBytes>& entries, const GlobalTensor& truth, double allowed,
                   Difference address, ErrorComparison& out) {
-  const Errors errors = errors_of(entries, truth);
+  const TensorDistance errors = distance_from(entries, truth);
   if (!errors.problem.empty()) {
     address.left = fmt::format("shape [{}], whole", fmt::join(truth.shape, ","));
     address.right = errors.problem;

@@ -46,6 +46,22 @@ bool traces_all_tensors(const Trace& trace) {
          });
 }
 
+std::optional<std::string> kept_to(const Trace& trace) {
+  for (const RankTrace& rank : trace.ranks) {
+    if (!rank.run.is_object()) continue;
+    const auto match = rank.run.find("match");
+    if (match == rank.run.end() || !match->is_string() || match->get<std::string>().empty()) {
+      continue;
+    }
+    return match->get<std::string>();
+  }
+  return std::nullopt;
+}
+
+std::string kept_text(const Trace& trace) {
+  return fmt::format("the trace is kept to tensors that match \"{}\"", *kept_to(trace));
+}
+
 std::optional<std::int64_t> integer_fact(const Trace& trace, const char* pointer) {
   const Json* fact = find_fact(trace, pointer);
   if (fact == nullptr || !fact->is_number_integer()) return std::nullopt;
@@ -56,6 +72,19 @@ std::optional<std::string> text_fact(const Trace& trace, const char* pointer) {
   const Json* fact = find_fact(trace, pointer);
   if (fact == nullptr || !fact->is_string()) return std::nullopt;
   return fact->get<std::string>();
+}
+
+bool is_native(const Trace& trace) {
+  return text_fact(trace, "/config/numerics/reduction") == "native";
+}
+
+bool same_native_sums(const Trace& expected, const Trace& found) {
+  for (const char* fact :
+       {"/config/numerics", "/config/parallel", "/config/run/layout", "/config/run/backend"}) {
+    const Json *left = find_fact(expected, fact), *right = find_fact(found, fact);
+    if (left == nullptr || right == nullptr || *left != *right) return false;
+  }
+  return true;
 }
 
 std::string comparison_obstacle(const Trace& expected, const Trace& found) {

@@ -23,9 +23,21 @@ std::set<std::string> frozen_names(const Trace& trace);
 // there, in any other it may only not have been captured.
 bool traces_all_tensors(const Trace& trace);
 
+// The expression to whose tensors the trace is kept ("match" of the run event), or nothing: what
+// sums over all tensors need is then not there.
+std::optional<std::string> kept_to(const Trace& trace);
+// "the trace is kept to tensors that match "X"", for a reason. Precondition: kept_to(trace).
+std::string kept_text(const Trace& trace);
+
 // Of the first rank's run event, by JSON pointer: "/config/training/steps", "/data/size".
 std::optional<std::int64_t> integer_fact(const Trace& trace, const char* pointer);
 std::optional<std::string> text_fact(const Trace& trace, const char* pointer);
+
+// What the run says of its sums: native ones are the backend's own, and their bits depend on the
+// layout, the backend and how the work is divided. A trace that says nothing is not native.
+bool is_native(const Trace& trace);
+// Whether both say the same of all that determines the bits of native sums beyond the Case.
+bool same_native_sums(const Trace& expected, const Trace& found);
 
 // Why two runs cannot be compared at all: nothing traced, ranks missing or dead, values that are
 // not finite, other programs. Empty when they can.

@@ -7,6 +7,8 @@
 //               "layout" "dp4.zero1"        what the run claims about sharing optimizer state
 //               "config" {...}              the resolved config (learning rate, AdamW, clip, batch)
 //               "tensors" "all"             every tensor of every step is traced
+//               "match" "REGEX"             only tensors of these names are; what a sum over all
+//                                           tensors needs is then undecided, not wrong
 //               "code", "frozen" [names], "data" {"size": samples in an epoch}
 //   memory      "bytes" {"optimizer": live bytes of masters and moments}
 // Torch-free. Thread rule: pure functions of their arguments.
@@ -25,7 +27,8 @@ namespace shardproof {
 // every parameter has a gradient that is not all zero, or is listed as frozen.
 Verdict check_live(const Trace& trace, std::int64_t steps_asked);
 // The places of all ranks tile each global tensor; overlapping places are bit-equal; at every step
-// every parameter has its value, its gradient and both moments (not the last three where frozen).
+// every parameter has its value, its gradient and both moments (not the last three where frozen),
+// its fp32 master too where any is traced, and no parameter appears after the first traced step.
 // A kind that is missing whole, or a step, fails a trace that says it traces all tensors, and
 // leaves any other inconclusive: it may not have been captured.
 Verdict check_cover(const Trace& trace);
@@ -34,6 +37,8 @@ Verdict check_replicas(const Trace& trace);
 // Two runs of one Run: the same bits everywhere.
 Verdict check_repeat(const Trace& first, const Trace& second);
 // Scalars, gradients, parameters and moments of every step equal the reference's, bit for bit.
+// Where a trace says that its reduction is native, bits are demanded of the same layout, backend
+// and numerics alone, else the declared tolerance of compare_native.h, and a note says so.
 Verdict check_layout(const Trace& reference, const Trace& trace);
 // Where the bits may depend on the layout (native reduction): at each step of `truth`, the weights
 // before it are the same bits, the samples the same, the loss within native_loss(), and each
@@ -52,7 +57,8 @@ Verdict check_resume(const Trace& uncut, const Trace& resumed, std::int64_t from
 // Sample ids: exact cover of each epoch, disjoint over data ranks, the same number of real samples
 // (fillers are none) per step: the config's global batch where the trace has it. Fewer are legal
 // where they end an epoch and the config does not say that such a batch is dropped.
-// A trace that begins at a later step (a resumed one) is judged behind the steps of `before`.
+// A trace that begins at a later step (a resumed one) is judged behind the steps of `before`, or
+// from the place in its epoch that follows from the step where config and data size are known.
 Verdict check_data(const Trace& trace, const Trace* before = nullptr);
 // Recomputes clip, learning rate and AdamW of captured consecutive steps from the traced gradients
 // and state by an independent implementation in double: norm of the gradients, factor =

@@ -77,8 +77,14 @@ int diff_two(const Arguments& arguments) {
   verdict.subject = arguments.first + " against " + arguments.second;
   if (arguments.json) {
     fmt::print("{}\n", verdict.to_json().dump(1));
-  } else if (verdict.outcome != Outcome::pass) {
-    fmt::print("{}\n", verdict.difference ? verdict.difference->print() : verdict.reason);
+  } else {
+    if (verdict.outcome != Outcome::pass) {
+      fmt::print("{}\n", verdict.difference ? verdict.difference->print() : verdict.reason);
+    }
+    const bool native = is_native(reference) || is_native(other);
+    for (const std::string& note : native ? verdict.notes : std::vector<std::string>()) {
+      fmt::print("{}\n", note);
+    }
   }
   switch (verdict.outcome) {
     case Outcome::pass:
@@ -131,6 +137,8 @@ void add_trace(CLI::App& app, int& status) {
       "Examples:\n"
       "  shardproof trace diff legs/synthetic/dp1/trace legs/synthetic/main/trace\n"
       "Prints the first difference: step, phase, tensor, piece, rank, element, both bit patterns.\n"
+      "Native reduction on two layouts is compared from the same weights by a declared tolerance,\n"
+      "and the output says so; on one layout bit for bit. Needs --trace-tensors -1,0 (or all).\n"
       "Exit codes as diff(1): 0 the same, 1 different, 2 trouble (nothing to compare, bad input).");
   diff->callback([arguments, &status] { status = judged(diff_two, *arguments); });
 }

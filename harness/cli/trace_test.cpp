@@ -61,6 +61,7 @@ class TraceVerbs : public ::testing::Test {
   }
 
   TempFolder folder_;
+  int next_ = 0;
 };
 
 TEST_F(TraceVerbs, CheckOfACleanTracePasses) {
@@ -115,6 +116,31 @@ TEST_F(TraceVerbs, DiffHasTheExitCodesOfDiff) {
   EXPECT_EQ(trace({"diff", reference, folder_.file("bare")}).code, 2) << "nothing to compare";
   expect_trouble({"diff", reference, folder_.file("none")}, folder_.file("none"));
   expect_trouble({"diff", folder_.file("none"), reference}, folder_.file("none"));
+}
+
+// Native reduction: by tolerance on another layout, and the output says so; a lost 1/k is seen.
+TEST_F(TraceVerbs, DiffOfNativeRunsSaysByWhichRule) {
+  const auto native = [&](int world, float factor) {
+    FakeTrainer fake;
+    fake.world = world;
+    fake.run = [=](int, Json& run) {
+      run["config"]["numerics"]["reduction"] = "native";
+      run["config"]["run"]["layout"] = "dp" + std::to_string(world);
+    };
+    fake.tensor = [=](int, std::int64_t, const std::string& what, std::vector<float>& values) {
+      for (float& each : values) each *= what == "grad" ? factor : 1;
+    };
+    const std::string name = "native" + std::to_string(next_++);
+    fake.write(folder_.file(name));
+    return folder_.file(name);
+  };
+  const std::string one = native(1, 1);
+  const Ended near = trace({"diff", one, native(2, 1 + 0x1p-22f)});
+  EXPECT_EQ(near.code, 0) << near.output << near.errors;
+  EXPECT_NE(near.output.find("judged by the declared tolerance"), std::string::npos) << near.output;
+  const Ended lost = trace({"diff", one, native(2, 0.5f)});
+  EXPECT_EQ(lost.code, 1) << lost.output;
+  EXPECT_NE(lost.output.find("grad w."), std::string::npos) << lost.output;
 }
 
 TEST_F(TraceVerbs, HelpTellsTheExitCodes) {
