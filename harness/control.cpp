@@ -102,9 +102,13 @@ void write_all(int fd, const std::string& text) {
 }
 
 void say_hello(int fd, const std::string& token, int rank, const char* stream) {
-  write_all(
-      fd,
-      Json{{"kind", "hello"}, {"token", token}, {"rank", rank}, {"stream", stream}}.dump() + "\n");
+  write_all(fd, Json{{"kind", "hello"},
+                     {"token", token},
+                     {"rank", rank},
+                     {"stream", stream},
+                     {"pid", getpid()}}
+                        .dump() +
+                    "\n");
 }
 
 // A child that is forked and does not exec would hold the connection open, and hide the rank's

@@ -143,8 +143,10 @@ void ControlServer::read_from(int fd, std::vector<ControlEvent>& events) {
 
 bool ControlServer::hello(Connection& connection, const std::string& line,
                           std::vector<ControlEvent>& events) {
+  std::int64_t pid = 0;
   try {
     const Json hello = parse_json(line, "control socket");
+    if (hello.contains("pid")) pid = integer_member(hello, "pid", "hello");
     const std::int64_t rank = integer_member(hello, "rank", "hello");
     if (string_member(hello, "token", "hello") != token_ || rank < 0 || rank >= ranks_) {
       return false;
@@ -155,7 +157,7 @@ bool ControlServer::hello(Connection& connection, const std::string& line,
     return false;
   }
   if (!connection.output) {
-    events.push_back({.kind = ControlEvent::Kind::hello, .rank = connection.rank});
+    events.push_back({.kind = ControlEvent::Kind::hello, .rank = connection.rank, .pid = pid});
   }
   return true;
 }

@@ -20,6 +20,7 @@ struct ControlEvent {
   std::string text{};     // error, output (a line without its end); of `at`: the phase
   std::int64_t step = 0;  // at
   int exit_code = 0;      // done
+  std::int64_t pid = 0;   // hello, on the rank's machine; 0: not said
 };
 
 class ControlServer {

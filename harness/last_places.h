@@ -16,6 +16,7 @@ struct Death {
   double noticed_seconds = 0;  // after the launch began
   double silent_seconds = 0;   // after the rank's last sign of life
   std::string place;           // the rank's last `at` over the control socket, if any
+  bool stopped = false;        // its process was found stopped (SIGSTOP): it did not die by itself
 };
 
 class LastPlaces {

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "harness/control_server.h"
 #include "harness/mpirun_command.h"
+#include "harness/process_state.h"
 #include "harness/process_tree.h"
 #include "harness/say.h"
 #include "trace/writer.h"
@@ -85,6 +86,7 @@ class Launch {
   void wait(ProcessTree& tree, const Signals& signals);
   void take(const ControlEvent& event);
   void take_death(int rank);
+  void look_for_stopped();
   void take_mpirun_output(const ProcessTree& tree);
   void print(int rank, const std::string& line);
   void escalate(ProcessTree& tree, const Signals& signals);
@@ -107,6 +109,7 @@ class Launch {
   Stage stage_ = Stage::running;
   Deadline stage_end_ = Deadline::never();
   LastPlaces places_;
+  StoppedRanks stopped_;                 // of this machine
   std::string unread_;                   // of mpirun
   std::deque<std::string> mpirun_said_;  // its last lines
   LaunchResult result_;
@@ -138,6 +141,7 @@ void Launch::wait(ProcessTree& tree, const Signals& signals) {
   // An end of file is always readable: do not look at what has none but that.
   const std::size_t watched = tree.ended() ? 1 : ready.size();
   poll(ready.data(), watched, 20);
+  look_for_stopped();
   for (const ControlEvent& event : server_.take()) take(event);
   take_mpirun_output(tree);
 }
@@ -148,6 +152,7 @@ void Launch::take(const ControlEvent& event) {
     case ControlEvent::Kind::hello:
       rank.connected = true;
       places_.hear(event.rank, seconds());
+      if (request_.hostfile.empty()) stopped_.watch(event.rank, static_cast<pid_t>(event.pid));
       break;
     case ControlEvent::Kind::at:
       places_.take(event, seconds());
@@ -158,7 +163,11 @@ void Launch::take(const ControlEvent& event) {
     case ControlEvent::Kind::done:
       rank.finished = true;
       rank.exit_code = event.exit_code;
-      if (event.exit_code != 0) enter(Stage::grace, request_.grace);
+      stopped_.forget(event.rank);
+      if (event.exit_code == 0) break;
+      // What one that is stopped did not do is why this one failed.
+      if (const auto stopped = stopped_.first()) take_death(*stopped);
+      enter(Stage::grace, request_.grace);
       break;
     case ControlEvent::Kind::output:
       print(event.rank, event.text);
@@ -172,9 +181,18 @@ void Launch::take(const ControlEvent& event) {
 void Launch::take_death(int rank) {
   if (result_.first_death || stage_ >= Stage::asked) return;  // a consequence, or our own doing
   const double noticed = seconds();
-  record(places_.death_event(rank, noticed));
+  Json event = places_.death_event(rank, noticed);
   result_.first_death = places_.death(rank, noticed);
+  result_.first_death->stopped = stopped_.is_stopped(rank);
+  if (result_.first_death->stopped) event["stopped"] = true;
+  record(std::move(event));
   enter(Stage::grace, request_.grace);
+}
+
+void Launch::look_for_stopped() {
+  for (const int rank : stopped_.look()) {
+    record({{"kind", "stopped"}, {"rank", rank}, {"seconds", seconds()}});
+  }
 }
 
 void Launch::take_mpirun_output(const ProcessTree& tree) {

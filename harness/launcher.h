@@ -4,8 +4,9 @@
 // exception and on SIGINT/SIGTERM: no orphan. Everything that waits has a deadline.
 // After a death or a failed rank the others get `grace` to end by themselves (their communicators
 // say that a peer died), then SIGTERM, then SIGKILL; whatever kills this process, the ranks end
-// too. Events in the trace: start, death, deadline, interrupted, exit (one a rank). Thread rule:
-// one launch at a time per process (it owns signal handling while it runs).
+// too. A rank of this machine whose process is stopped is named as such when another one fails.
+// Events in the trace: start, stopped, death, deadline, interrupted, exit (one a rank). Thread
+// rule: one launch at a time per process (it owns signal handling while it runs).
 #pragma once
 
 #include <functional>

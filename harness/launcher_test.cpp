@@ -70,6 +70,22 @@ TEST_F(LauncherTest, AFailedRankIsReportedAndTheOthersAreEnded) {
   expect_gone(heard.pids);
 }
 
+TEST_F(LauncherTest, AStoppedRankIsNamedAsStoppedWithItsPlace) {
+  Heard heard;
+  LaunchRequest request = request_for("stop", heard);
+  request.trace_directory = folder_.path();
+  request.environment = {{"EVENTS", folder_.file("harness.jsonl")}};
+  const LaunchResult result = launch(request);
+  EXPECT_FALSE(result.ok());
+  ASSERT_TRUE(result.first_death) << heard.text();
+  EXPECT_EQ(result.first_death->rank, 1);
+  EXPECT_TRUE(result.first_death->stopped);
+  EXPECT_EQ(result.first_death->place, "step 3, forward");
+  EXPECT_EQ(event("death").at("stopped"), true);
+  EXPECT_EQ(result.ranks[0].error, "waited too long");
+  expect_gone(heard.pids);
+}
+
 TEST_F(LauncherTest, AKilledRankIsNamedWithItsPlaceWithinHalfASecond) {
   for (const bool fault_tolerant : {true, false}) {
     Heard heard;

@@ -88,6 +88,23 @@ inline int rank_main(const std::string& mode, Variables variables) {
       raise(SIGKILL);
     }
     for (;;) pause();
+  } else if (mode == "stop" && rank == 1) {
+    control.at(3, "forward");
+    raise(SIGSTOP);
+    for (;;) pause();
+  } else if (mode == "stop" && rank == 0) {
+    // Fails as one that waits for it does, once the launcher has seen it.
+    for (const Deadline end = Deadline::after(seconds(30)); !end.expired(); poll(nullptr, 0, 20)) {
+      std::ifstream events(variables["EVENTS"]);
+      for (std::string line; std::getline(events, line);) {
+        if (line.find("\"stopped\"") == std::string::npos) continue;
+        control.error("waited too long");
+        control.done(1);
+        return 1;
+      }
+    }
+  } else if (mode == "stop") {
+    for (;;) pause();
   } else if (mode == "deserts") {
     return 0;  // without done
   }

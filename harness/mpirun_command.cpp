@@ -13,8 +13,6 @@
 
 namespace shardproof {
 
-namespace {
-
 void check_hostfile(const std::string& file) {
   std::ifstream in(file);
   std::string line;
@@ -25,6 +23,8 @@ void check_hostfile(const std::string& file) {
   throw Error(ErrorKind::bad_input, file,
               "expected a hostfile: a readable file with lines like 'node1 slots=4'");
 }
+
+namespace {
 
 std::string mpirun_of(const LaunchRequest& request) {
   const std::string mpirun = request.mpirun.empty() ? find_mpirun() : request.mpirun;

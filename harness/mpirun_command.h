@@ -12,6 +12,8 @@ namespace shardproof {
 
 using Environment = std::map<std::string, std::string>;
 
+// Error bad_input unless it is a readable file that names a host.
+void check_hostfile(const std::string& file);
 // The request with its mpirun filled in; Error as launch() says.
 LaunchRequest checked_request(const LaunchRequest& request);
 // What the ranks get.

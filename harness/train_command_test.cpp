@@ -47,6 +47,17 @@ TEST(TrainCommand, PrintsAndSavesTheResolvedConfigAndALineAStep) {
   EXPECT_EQ(std::count(std::istreambuf_iterator<char>(metrics), {}, '\n'), 3);
 }
 
+TEST(TrainCommand, AFaultInTheEnvironmentIsRefusedByVerbsThatWouldIgnoreIt) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"accept"}, {"layouts", "dp2"}, {"replay", "run.layout=dp2"}}) {
+    const auto result = shardproof(arguments, {{"SHARDPROOF_FAULT", "1:1:backward:kill"}});
+    EXPECT_EQ(result.exit_code, 2) << result.output;
+    EXPECT_TRUE(result.output.starts_with("shardproof: bad_input: SHARDPROOF_FAULT: found '1:1:"))
+        << result.output;
+    EXPECT_NE(result.output.find(arguments[0] + " makes runs of its own"), std::string::npos);
+  }
+}
+
 TEST(TrainCommand, PrintConfigRunsNothing) {
   const auto result = shardproof({"train", "--set", "model.width=64", "--print-config"});
   EXPECT_EQ(result.exit_code, 0);
@@ -62,6 +73,8 @@ TEST(TrainCommand, BadInputIsNamedWithExitCodeTwo) {
     std::string says;
   } cases[] = {
       {{"train", "--no-such-option"}, "--no-such-option"},
+      {{"train", "--hostfile", "/no/hosts"}, "expected --backend mpi"},
+      {{"train", "--hostfile", "/no/hosts", "--backend", "mpi"}, "/no/hosts: expected a hostfile"},
       {{"train", "/no/such/file.toml"}, "/no/such/file.toml"},
       {{"train", "--set", "training.step=3"}, "training.step"},
       {{"train", "--layout", "dq4"}, "dq4"},

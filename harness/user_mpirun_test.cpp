@@ -24,6 +24,18 @@ using std::chrono::seconds;
 
 constexpr double run_deadline = 20;  // of a rank's wait for another
 
+// The command's own launcher, told where the ranks run.
+TEST(UserMpirun, AHostfileOfThisMachineIsTaken) {
+  const TempFolder folder;
+  folder.write("case.toml", to_toml(small_case("dp2", 2)));
+  folder.write("hosts", "localhost slots=2\n");
+  const ChildResult child = run_child({SHARDPROOF_COMMAND, "train", folder.file("case.toml"),
+                                       "--backend", "mpi", "--hostfile", folder.file("hosts")},
+                                      seconds(60));
+  EXPECT_EQ(child.exit_code, 0) << child.output;
+  EXPECT_NE(child.output.find("step    1/2  loss "), std::string::npos) << child.output;
+}
+
 ChildResult train_under_mpirun(const TempFolder& folder, bool fault_tolerant, double deadline,
                                const std::string& fault) {
   Config config = small_case("dp3.zero1", 50);

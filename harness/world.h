@@ -31,7 +31,8 @@ struct RunRequest {
 
   // MPI ranks only.
   Duration launch_deadline = std::chrono::hours(24 * 30);  // of the whole run
-  std::string program;  // the command `shardproof`; empty: this executable is it
+  std::string program;   // the command `shardproof`; empty: this executable is it
+  std::string hostfile;  // of mpirun; empty: this machine, oversubscribed
 
   // Thread ranks only.
   const std::atomic<bool>* stop = nullptr;  // set: ends after the current step

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -94,8 +95,12 @@ Error failure_of(const LaunchResult& result) {
   if (result.first_death) {
     const Death& death = *result.first_death;
     return Error(ErrorKind::peer_died, death.place.empty() ? "before the first step" : death.place,
-                 fmt::format("rank {} died; noticed {:.2f} s after its last sign of life",
-                             death.rank, death.silent_seconds),
+                 death.stopped
+                     ? fmt::format("rank {} stopped answering: its process was found stopped "
+                                   "(SIGSTOP); given up {:.2f} s after its last sign of life",
+                                   death.rank, death.silent_seconds)
+                     : fmt::format("rank {} died; noticed {:.2f} s after its last sign of life",
+                                   death.rank, death.silent_seconds),
                  death.rank);
   }
   std::optional<Error> consequence;
@@ -126,12 +131,15 @@ LaunchResult launch_run(const RunRequest& request) {
                 "hooks, storage, delay and dataset are for thread ranks");
   }
   if (!request.trace.directory.empty()) make_folder(request.trace.directory);
-  const RunFolder folder(shared_memory_folder());
+  // Ranks on other machines read the request, too: from where this command runs.
+  const bool local = request.hostfile.empty();
+  const RunFolder folder(local ? shared_memory_folder() : std::filesystem::current_path().string());
   LaunchRequest launch_request;
   launch_request.ranks = parse_layout(request.config.run.layout).world();
   launch_request.command = {request.program.empty() ? own_executable() : request.program, "rank",
                             write_request(request, folder)};
-  launch_request.environment["OMPI_MCA_btl_sm_backing_directory"] = folder.path();
+  launch_request.hostfile = request.hostfile;
+  if (local) launch_request.environment["OMPI_MCA_btl_sm_backing_directory"] = folder.path();
   launch_request.deadline = request.launch_deadline;
   launch_request.trace_directory = request.trace.directory;
   launch_request.on_output = [&request](int rank, const std::string& line) {

@@ -30,8 +30,10 @@ void add_flags(CLI::App& verb, ProveFlags& flags) {
 }
 
 // It starts its own ranks: as a rank of somebody else's it would run as often as there are ranks.
-void check_started_alone(const std::string& verb) {
-  const auto started = started_as(read_environment());
+void check_environment(const std::string& verb) {
+  const Environment environment = read_environment();
+  refuse_fault_variable(environment, verb);
+  const auto started = started_as(environment);
   if (!started) return;
   throw Error(ErrorKind::bad_input, verb,
               fmt::format("was started {} times by mpirun or srun (this is rank {}); expected to "
@@ -110,7 +112,7 @@ void add_accept(CLI::App& app, int& status) {
       "or\nundecided, 130 stopped by Ctrl-C, SIGTERM or a closed terminal.");
   verb->callback([arguments, &status] {
     status = with_bisect(arguments->bisect, [&] {
-      check_started_alone("accept");
+      check_environment("accept");
       return run_proof(accept_corpora(*arguments), "Shardproof acceptance run", *arguments);
     });
   });
@@ -135,7 +137,7 @@ void add_replay(CLI::App& app, int& status) {
       "  shardproof replay @shardproof-report-1/legs/synthetic/main/run.txt");
   verb->callback([arguments, &status] {
     status = with_bisect(arguments->bisect, [&] {
-      check_started_alone("replay");
+      check_environment("replay");
       const Config config = parse_run_line(read_run(arguments->run));
       return run_proof({replay_corpus(config, arguments->loss)}, "Shardproof replay", *arguments);
     });

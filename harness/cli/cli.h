@@ -10,8 +10,8 @@
 namespace shardproof {
 
 void add_verbs(CLI::App& app, int& status);  // all of them, in the order of --help
-// The leading words must be verbs, so that `foo --help` is no success: Error bad_input, with the
-// verbs that are near.
+// The leading words must be verbs, so that `foo --help` is no success, and what begins with -- an
+// option of the verb: Error bad_input, with those that are near.
 void check_verbs(const CLI::App& app, const std::vector<std::string>& words);
 void add_accept(CLI::App& app, int& status);
 void add_layouts(CLI::App& app, int& status);

@@ -40,6 +40,15 @@ bool has_starter(const Environment& environment) {
          environment.contains("SLURM_STEP_NUM_TASKS");
 }
 
+void refuse_fault_variable(const Environment& environment, const std::string& verb) {
+  const auto found = environment.find("SHARDPROOF_FAULT");
+  if (found == environment.end() || found->second.empty()) return;
+  throw Error(ErrorKind::bad_input, "SHARDPROOF_FAULT",
+              "found '" + found->second + "'; expected it unset: " + verb +
+                  " makes runs of its own, in which it would not fire (train and resume act on "
+                  "it; replay takes a fault as the key run.fault)");
+}
+
 // SLURM's per-step variables: a shell inside an allocation has SLURM_NTASKS too, but no step.
 std::optional<StartedAs> started_as(const Environment& environment) {
   const struct {

@@ -21,4 +21,7 @@ std::optional<StartedAs> started_as(const Environment& environment);
 // Whether mpirun or srun started this process, be it alone: then stdout is of its making.
 bool has_starter(const Environment& environment);
 
+// Error bad_input where SHARDPROOF_FAULT is set, which `verb` would not act on.
+void refuse_fault_variable(const Environment& environment, const std::string& verb);
+
 }  // namespace shardproof

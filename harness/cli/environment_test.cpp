@@ -36,6 +36,19 @@ TEST(Environment, AWorldOfOneHasAStarterToo) {
   EXPECT_FALSE(has_starter({{"SLURM_NTASKS", "4"}, {"HOME", "/"}}));
 }
 
+TEST(Environment, AFaultThatWouldNotFireIsRefused) {
+  EXPECT_NO_THROW(refuse_fault_variable({{"HOME", "/"}}, "accept"));
+  EXPECT_NO_THROW(refuse_fault_variable({{"SHARDPROOF_FAULT", ""}}, "accept"));
+  try {
+    refuse_fault_variable({{"SHARDPROOF_FAULT", "1:2:backward:kill"}}, "layouts");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    EXPECT_EQ(error.place(), "SHARDPROOF_FAULT");
+    EXPECT_NE(error.detail().find("layouts"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Environment, NamesAVariableThatIsNoNumber) {
   try {
     started_as({{"PMI_SIZE", "four"}});

@@ -8,6 +8,7 @@
 #include "base/temp_folder.h"
 #include "harness/accept_report.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/environment.h"
 #include "harness/cli/option_values.h"
 #include "harness/cli/stop_signal.h"
 #include "harness/layout_table.h"
@@ -65,6 +66,7 @@ int finish(const Flags& flags, const LayoutPlan& plan, const std::vector<LayoutP
 }
 
 int run_layouts(Flags flags) {
+  refuse_fault_variable(read_environment(), "layouts");
   if (flags.steps) flags.options.steps = *flags.steps;
   if (!flags.steps && flags.options.lengthy) flags.options.steps = 100;
   for (const CaseKind kind : case_kinds) {

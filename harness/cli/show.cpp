@@ -64,6 +64,37 @@ void show_collectives(const ShowOptions& options) {
   if (options.json) print(report);
 }
 
+// The config, of which nothing was checked, and where its keys came from.
+struct Typed {
+  Config config;
+  Origins origins;
+};
+
+Typed read_unchecked(const ShowOptions& options) {
+  Typed out;
+  if (!options.config_file.empty()) out.config = load_config(options.config_file, &out.origins);
+  for (const std::string& assignment : options.set) {
+    set_key(out.config, assignment, &out.origins);
+  }
+  return out;
+}
+
+// Why the config cannot be trained on a layout, whatever its own one is; empty when it can.
+std::string refusal_of(const Layout& layout, Typed typed) {
+  Config& config = typed.config;
+  config.run.layout = layout.print();
+  const std::string text =
+      problem(layout, shape_of(config), config.micro_batches(), 0, config.parallel.stage_layers);
+  if (!text.empty()) return text;
+  try {
+    check(config, typed.origins);
+    return "";
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::bad_input) throw;
+    return error.what();
+  }
+}
+
 void show_layout(const ShowOptions& options) {
   const Layout layout = parse_layout(options.layout);
   if (layout.world() > most_ranks_shown) {
@@ -71,8 +102,7 @@ void show_layout(const ShowOptions& options) {
         ErrorKind::bad_input, fmt::format("layout {}", layout.print()),
         fmt::format("has {} ranks; expected at most {} to show", layout.world(), most_ranks_shown));
   }
-  const Config defaults;
-  const std::string refusal = problem(layout, shape_of(defaults), defaults.micro_batches());
+  const std::string refusal = refusal_of(layout, read_unchecked(options));
   if (!options.json) {
     fmt::print("{}", print_groups(layout));
     fmt::print("can be trained: {}\n", refusal.empty() ? "yes" : "no: " + refusal);
@@ -92,10 +122,7 @@ void show_layout(const ShowOptions& options) {
 }
 
 Config read_config(const ShowOptions& options) {
-  Origins origins;
-  Config config;
-  if (!options.config_file.empty()) config = load_config(options.config_file, &origins);
-  for (const std::string& assignment : options.set) set_key(config, assignment, &origins);
+  auto [config, origins] = read_unchecked(options);
   if (!options.layout.empty()) set_key(config, "run.layout=" + options.layout, &origins);
   check(config, origins);
   return config;
@@ -181,6 +208,12 @@ CLI::App* add_verb(CLI::App& group, const char* name, const char* description, S
   return verb;
 }
 
+void add_config(CLI::App& verb, ShowOptions& options) {
+  verb.add_option("CONFIG", options.config_file, "TOML or JSON (default: the default Case)");
+  verb.add_option("--set", options.set, "Set any key of the config: training.steps=10")
+      ->type_name("KEY=VALUE");
+}
+
 }  // namespace
 
 void add_show(CLI::App& app, int& status) {
@@ -208,8 +241,10 @@ void add_show(CLI::App& app, int& status) {
 
   verb = add_verb(*group, "layout", "The rank groups of every axis of a layout", *options,
                   "  shardproof show layout dp2.tp2.pp2\n"
-                  "  shardproof show layout dp=4,zero=1 --json");
+                  "  shardproof show layout dp=4,zero=1 --json\n"
+                  "  shardproof show layout tp4 run.toml --set numerics.tensor_pieces=4");
   verb->add_option("LAYOUT", options->layout, "such as dp2.tp2.zero1 or dp=2,tp=2")->required();
+  add_config(*verb, *options);
   verb->callback([options, &status] {
     show_layout(*options);
     status = 0;
@@ -237,9 +272,7 @@ void add_show(CLI::App& app, int& status) {
                   "  shardproof show data\n"
                   "  shardproof show data run.toml --steps 5\n"
                   "  shardproof show data --set data.samples=24 --set data.last=short --json");
-  verb->add_option("CONFIG", options->config_file, "TOML or JSON (default: the default Case)");
-  verb->add_option("--set", options->set, "Set any key of the config: training.steps=10")
-      ->type_name("KEY=VALUE");
+  add_config(*verb, *options);
   verb->add_option("--layout", options->layout, "Instead of the config's run.layout");
   verb->add_option("--steps", options->steps, "Steps to show (default 3)")
       ->check(integer_range(1, 1000000));

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/temp_folder.h"
 #include "data/loader.h"
 #include "harness/child.h"
 #include "harness/cli/cli.h"
@@ -59,6 +60,23 @@ TEST(Show, LayoutPrintsTheGroupsOfEveryAxis) {
   const Shown refused = show({"layout", "dp2.ep2"});
   EXPECT_NE(refused.output.find("can be trained: no: layout dp2.ep2: expert parallelism"),
             refused.output.npos);
+}
+
+TEST(Show, LayoutIsJudgedForTheConfigThatIsGiven) {
+  const auto says = [](std::vector<std::string> arguments, const char* text) {
+    arguments.insert(arguments.begin(), "layout");
+    const Shown shown = show(arguments);
+    EXPECT_EQ(shown.exit_code, 0) << shown.output;
+    EXPECT_NE(shown.output.find(text), shown.output.npos) << shown.output;
+  };
+  says({"tp4"}, "can be trained: no: layout tp4: tp 4 needs a tensor piece");
+  says({"tp4", "--set", "numerics.tensor_pieces=4"}, "can be trained: yes");
+  const TempFolder folder;
+  folder.write("case.toml", "[numerics]\ntensor_pieces = 4\n[run]\nlayout = \"dp3\"\n");
+  says({"tp4", folder.file("case.toml")}, "can be trained: yes");
+  says({"dp2", "--set", "training.accumulation=3"}, "can be trained: no: ");
+  const Shown wrong = show({"layout", "tp4", "--set", "model.nothing=4"});
+  EXPECT_EQ(wrong.exit_code, 2) << wrong.output;
 }
 
 TEST(Show, LayoutAsJson) {

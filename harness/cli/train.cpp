@@ -12,10 +12,12 @@
 
 #include "base/error.h"
 #include "checkpoint/load.h"
+#include "harness/checkpoint_folder.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/environment.h"
 #include "harness/cli/option_values.h"
 #include "harness/cli/stop_signal.h"
+#include "harness/mpirun_command.h"
 #include "harness/output_path.h"
 #include "harness/progress.h"
 #include "harness/say.h"
@@ -38,6 +40,7 @@ struct TrainOptions {
   std::optional<std::string> trace_match;
   std::optional<bool> trace_digest;
   std::string metrics;
+  std::string hostfile;
   int steps = 0;
   bool print_config = false;
 };
@@ -48,6 +51,9 @@ void add_common(CLI::App& verb, TrainOptions& options) {
   verb.add_option("--steps", options.steps, "Optimizer steps in all (training.steps)")
       ->check(integer_range(1));
   verb.add_option("--backend", options.backend, "threads (of this process) or mpi (processes)")
+      ->check(not_empty());
+  verb.add_option("--hostfile", options.hostfile,
+                  "Of mpirun, with --backend mpi: NODE slots=N lines")
       ->check(not_empty());
   verb.add_option("--trace", options.trace, "Write the public trace of the run into this folder")
       ->check(not_empty());
@@ -146,8 +152,19 @@ class SavedConfig {
 // Everything that was named for results, before anything is trained.
 void prepare_outputs(const RunRequest& request) {
   if (!request.metrics_file.empty()) check_new_file(request.metrics_file);
+  if (!request.resume) refuse_other_run(request.config);
   const std::string& checkpoints = request.config.checkpoint.directory;
   if (!checkpoints.empty()) make_folder(checkpoints);
+}
+
+void check_hosts(const RunRequest& request, bool started) {
+  if (request.hostfile.empty()) return;
+  if (started || request.config.run.backend != "mpi") {
+    throw Error(ErrorKind::bad_input, "--hostfile " + request.hostfile,
+                "is for ranks that this command starts as processes; expected --backend mpi, and "
+                "no mpirun or srun around it");
+  }
+  check_hostfile(request.hostfile);
 }
 
 // Runs the request; the exit code: 0, or 130 when it was asked to stop.
@@ -159,6 +176,10 @@ int run_request(RunRequest request, const Environment& environment, bool print_c
     fmt::print("{}", to_toml(request.config));
     return 0;
   }
+  check_hosts(request, started.has_value());
+  // A resume may come from another folder; what the data are is their digest, not their path.
+  std::string& path = request.config.data.path;
+  if (!path.empty()) path = std::filesystem::absolute(path).lexically_normal().string();
   const bool first = !started || started->rank == 0;
   refuse_used_folder(request.trace.directory, started ? started->rank : 0);
   std::optional<SavedConfig> saved;
@@ -205,6 +226,7 @@ int train(const TrainOptions& options) {
   request.config = resolve(options);
   request.trace = trace_options(options, environment);
   request.metrics_file = options.metrics;
+  request.hostfile = options.hostfile;
   return run_request(std::move(request), environment, options.print_config);
 }
 
@@ -235,6 +257,7 @@ int resume(const TrainOptions& options) {
   request.resume = id;
   request.trace = trace_options(options, environment);
   request.metrics_file = options.metrics;
+  request.hostfile = options.hostfile;
   return run_request(std::move(request), environment, options.print_config);
 }
 

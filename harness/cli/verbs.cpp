@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/edit_distance.h"
 #include "base/error.h"
 #include "harness/cli/cli.h"
@@ -34,6 +36,26 @@ std::vector<std::string> near(const std::vector<std::string>& names, const std::
   return found;
 }
 
+std::vector<std::string> options_of(const CLI::App& verb) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : verb.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// `word` is --NAME or --NAME=VALUE.
+void check_option(const CLI::App& verb, const std::string& path, const std::string& word) {
+  const std::vector<std::string> names = options_of(verb);
+  const std::string name = word.substr(0, word.find('='));
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  const std::vector<std::string> close = near(names, name);
+  throw Error(ErrorKind::bad_input, path + " " + name,
+              close.empty()
+                  ? fmt::format("no such option; expected one of {}", fmt::join(names, ", "))
+                  : fmt::format("no such option; did you mean {}?", fmt::join(close, " or ")));
+}
+
 }  // namespace
 
 void add_verbs(CLI::App& app, int& status) {
@@ -64,9 +86,13 @@ void add_verbs(CLI::App& app, int& status) {
 void check_verbs(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* at = &app;
   std::string path = app.get_name();
+  bool verbs_end = false;  // what follows is an argument, or the value of an option
   for (const std::string& word : words) {
+    if (word == "--") return;
+    if (word.starts_with("--")) check_option(*at, path, word);
     const std::vector<std::string> names = names_of(*at);
-    if (names.empty() || word.starts_with('-')) return;
+    verbs_end = verbs_end || names.empty() || word.starts_with('-');
+    if (verbs_end) continue;
     const CLI::App* verb = find_verb(*at, word);
     if (verb == nullptr) {
       const std::vector<std::string> close = near(names, word);

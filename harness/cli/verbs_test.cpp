@@ -42,6 +42,23 @@ TEST_F(Verbs, AnUnknownOneIsNoSuccessAndNearOnesAreNamed) {
   expect_refused({"trace", "frobnicate", "--help"}, {"expected one of check, diff"});
 }
 
+TEST_F(Verbs, AnUnknownOptionNamesThoseThatAreNear) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--help"},
+                                             {"train", "--steps=3", "--set", "a=b"},
+                                             {"train", "--no-trace-digest"},
+                                             {"accept", "--", "--what"},
+                                             {"checkpoint", "verify", "DIR", "--help"}}) {
+    EXPECT_NO_THROW(check_verbs(app_, words));
+  }
+  expect_refused({"train", "my.toml", "--step", "3"},
+                 {"shardproof train --step", "did you mean", "--steps?"});
+  expect_refused({"train", "--tracetensors=all"}, {"did you mean --trace-tensors?"});
+  expect_refused({"trace", "diff", "a", "b", "--jsn"}, {"trace diff --jsn", "--json?"});
+  expect_refused({"layouts", "--frobnicate"}, {"expected one of --help, --all"});
+  expect_refused({"--hepl"}, {"shardproof --hepl", "--help?"});
+}
+
 TEST_F(Verbs, HiddenOnesAreNotNamed) {
   const Error error = error_of([&] { check_verbs(app_, {"ranks"}); });
   EXPECT_EQ(error.detail().find("rank"), std::string::npos) << error.what();

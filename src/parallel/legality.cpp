@@ -12,7 +12,9 @@ namespace shardproof {
 namespace {
 
 constexpr std::string_view supported =
-    "supported: dpN, tpN with or without sp, cpN, cpN-zigzag or cpN-ulysses, ppN with any "
+    "supported: dpN, tpN with or without sp, cpN (or cpN-ring), cpN-zigzag or cpN-ulysses, ppN "
+    "with "
+    "any "
     "schedule, and zero0 to zero3, together such as dp2.tp2.sp.pp2.zero1";
 
 std::string unsupported(const Layout& layout) {
@@ -53,14 +55,21 @@ std::string too_few_pieces(const Layout& layout, const GptShape& shape) {
   const int pieces = shape.sequence_pieces;
   const bool zigzag = layout.cp > 1 && layout.context_kind == "zigzag";
   const int runs = zigzag ? 2 * layout.cp : layout.cp;
+  if (runs > pieces && zigzag) {
+    std::string expected = fmt::format("cp 1 to {} without zigzag", pieces);
+    if (pieces >= 4) expected += ", cp2-zigzag";
+    if (pieces >= 6) expected += fmt::format(" to cp{}-zigzag", pieces / 2);
+    return fmt::format(
+        "{}: cp {}-zigzag needs {} sequence pieces, one from each end of the sequence for each of "
+        "its {} ranks, and there are {} (numerics.sequence_pieces); expected {} or "
+        "numerics.sequence_pieces={}",
+        name, layout.cp, runs, layout.cp, pieces, expected, runs);
+  }
   if (runs > pieces) {
     return fmt::format(
-        "{}: cp {}{} needs {} sequence piece{} on every rank and there are {} "
-        "(numerics.sequence_pieces); expected cp 1{}",
-        name, layout.cp, zigzag ? "-zigzag" : "", zigzag ? 2 : 1, zigzag ? "s" : "", pieces,
-        zigzag ? (pieces >= 4 ? fmt::format(" or cp2 to cp{}-zigzag", pieces / 2)
-                              : fmt::format(" to {} without zigzag", pieces))
-               : fmt::format(" to {}", pieces));
+        "{}: cp {} needs 1 sequence piece on every rank and there are {} "
+        "(numerics.sequence_pieces); expected cp 1 to {}",
+        name, layout.cp, pieces, pieces);
   }
   if (!layout.sequence_parallel) return "";
   std::size_t least = static_cast<std::size_t>(pieces);

@@ -81,8 +81,10 @@ TEST(Legality, TensorAndContextRanksNeedPieces) {
   } cases[] = {
       {"tp5", "tp 5 needs a tensor piece on every rank and there are 4", "expected tp 1 to 4"},
       {"cp5", "cp 5 needs 1 sequence piece on every rank and there are 4", "expected cp 1 to 4"},
-      {"cp3-zigzag", "cp 3-zigzag needs 2 sequence pieces on every rank and there are 4",
-       "expected cp 1 or cp2 to cp2-zigzag"},
+      {"cp3-zigzag",
+       "cp 3-zigzag needs 6 sequence pieces, one from each end of the sequence for each of its 3 "
+       "ranks, and there are 4",
+       "expected cp 1 to 4 without zigzag, cp2-zigzag or numerics.sequence_pieces=6"},
       {"tp4.sp.cp2", "its 4 tp ranks and the smallest share is 2 of 4",
        "expected tp 2 to 2 with sp, or no sp"},
       {"tp2.sp.cp4", "the smallest share is 1 of 4", "expected no sp"},
@@ -94,8 +96,9 @@ TEST(Legality, TensorAndContextRanksNeedPieces) {
     EXPECT_TRUE(holds(text, std::string("layout ") + each.layout)) << text;
   }
   shape.sequence_pieces = 2;
-  EXPECT_TRUE(
-      holds(problem(parse_layout("cp2-zigzag"), shape, 4), "expected cp 1 to 2 without zigzag"));
+  EXPECT_TRUE(holds(problem(parse_layout("cp2-zigzag"), shape, 4),
+                    "expected cp 1 to 2 without zigzag or numerics.sequence_pieces=4"));
+  EXPECT_TRUE(holds(problem(parse_layout("ep2"), shape, 4), "cpN-ring"));
 }
 
 TEST(Legality, UlyssesNeedsHeadsForEveryContextRank) {
