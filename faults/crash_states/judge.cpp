@@ -55,7 +55,6 @@ Finding Judge::judge(Storage& storage, const std::set<std::string>& promised) {
       }
     }
     if (ids.empty()) return finding;
-    finding.newest = ids.back();
     finding.verdict = given_.contains(ids.back()) ? Verdict::old_one : Verdict::new_one;
   } catch (const Error& error) {
     finding.verdict = Verdict::broken;

@@ -19,8 +19,7 @@ enum class Verdict { old_one, new_one, none_yet, broken };
 
 struct Finding {
   Verdict verdict = Verdict::none_yet;
-  std::string newest;  // id
-  std::string why;     // broken: what is wrong
+  std::string why;  // broken: what is wrong
 };
 
 class Judge {

@@ -53,7 +53,6 @@ void judge_states(const Scenario& scenario, const SurveyOptions& options, CrashW
           tally.broken.push_back(
               fmt::format("{}: {}\n{}", scenario.name, finding.why, state.explain(operations)));
         }
-        if (options.go_on && !finding.newest.empty()) options.go_on(state.disk, finding.newest);
         return finding.verdict != Verdict::broken || !options.stop_at_first;
       });
   tally.derived += found.derived;

@@ -31,8 +31,6 @@ struct SurveyOptions {
   bool stop_at_first = false;  // broken state
   // Put between the code and the disk before the scenario happens (not before what is given).
   Journal::Hook hook;
-  // For each judged state with a checkpoint: to go further than load, such as to train on.
-  std::function<void(const Disk&, const std::string& newest)> go_on;
 };
 
 struct Tally {
