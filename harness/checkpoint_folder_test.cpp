@@ -101,6 +101,14 @@ TEST_F(CheckpointFolder, AResumeFromElsewhereFindsTheDataByARelativePath) {
   ASSERT_EQ(first.exit_code, 0) << first.output;
   const ChildResult resumed = run("cd b && $CMD resume ../ckpt --steps 3");
   EXPECT_EQ(resumed.exit_code, 0) << resumed.output;
+  // A proof's checkpoints, too.
+  const ChildResult proven =
+      run("cd a && $CMD replay --out ../proof '" +
+          std::string("data.kind=text data.path=book.txt training.steps=4 ") +
+          "model.vocabulary=256 model.layers=1 run.layout=dp1'");
+  ASSERT_EQ(proven.exit_code, 0) << proven.output;
+  const ChildResult further = run("cd b && $CMD resume ../proof/checkpoints/replay/main --steps 5");
+  EXPECT_EQ(further.exit_code, 0) << further.output;
   // The Case is its data, wherever they lie and from wherever it was started.
   const ChildResult moved = run("mv a/book.txt b/moved.txt && $CMD train case.toml " +
                                 std::string("--checkpoint ckpt --set data.kind=text ") +

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "harness/output_path.h"
+#include "harness/prepare.h"
 #include "harness/world.h"
 
 namespace shardproof {
@@ -49,7 +50,7 @@ LegResult run_leg(const Leg& leg, const std::string& directory, const std::atomi
   const std::filesystem::path root(directory);
   make_fresh_folder(directory);
   RunRequest request;
-  request.config = leg.config;
+  request.config = usable_anywhere(leg.config);
   request.trace.directory = (root / "trace").string();
   request.trace.capture = leg.capture;
   request.trace.digest = true;
@@ -61,7 +62,7 @@ LegResult run_leg(const Leg& leg, const std::string& directory, const std::atomi
   out.leg = leg;
   const Duration begun = Clock::real().now();
   try {
-    write_run_line(leg.config, directory + "/run.txt");
+    write_run_line(request.config, directory + "/run.txt");
     make_folder(request.trace.directory);
     make_folder(request.metrics_directory);
     out.interrupted = !run(request);

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "harness/output_path.h"
 #include "mesh/layout.h"
@@ -25,6 +27,12 @@ void check_memory(const Config& config, bool all_ranks) {
       ErrorKind::environment, "model",
       fmt::format("{:.3g} parameters on {} need more than {:.1f} GiB; this machine has {:.1f} GiB",
                   parameters, layout.print(), needed / (1 << 30), there / (1 << 30)));
+}
+
+Config usable_anywhere(Config config) {
+  std::string& path = config.data.path;
+  if (!path.empty()) path = std::filesystem::absolute(path).lexically_normal().string();
+  return config;
 }
 
 void check_world_size(const Config& config) {

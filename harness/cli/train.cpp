@@ -19,6 +19,7 @@
 #include "harness/cli/stop_signal.h"
 #include "harness/mpirun_command.h"
 #include "harness/output_path.h"
+#include "harness/prepare.h"
 #include "harness/progress.h"
 #include "harness/say.h"
 #include "harness/world.h"
@@ -177,9 +178,7 @@ int run_request(RunRequest request, const Environment& environment, bool print_c
     return 0;
   }
   check_hosts(request, started.has_value());
-  // A resume may come from another folder; what the data are is their digest, not their path.
-  std::string& path = request.config.data.path;
-  if (!path.empty()) path = std::filesystem::absolute(path).lexically_normal().string();
+  request.config = usable_anywhere(request.config);
   const bool first = !started || started->rank == 0;
   refuse_used_folder(request.trace.directory, started ? started->rank : 0);
   std::optional<SavedConfig> saved;
