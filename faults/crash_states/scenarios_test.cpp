@@ -33,17 +33,6 @@ TEST(CrashStates, OfTwoWritersAreOldOrNew) {
   EXPECT_EQ(all.count(Verdict::none_yet), 0u);
 }
 
-TEST(CrashStates, OfSavesAfterACrashAreOldOrNew) {
-  const auto some = [](std::size_t i) { return i % 64 == 37; };
-  std::vector<Scenario> scenarios;
-  for (const Scenario& first : plain_saves()) {
-    for (Scenario& second : second_crashes(first, some)) scenarios.push_back(std::move(second));
-  }
-  const Tally all = testing::expect_none_broken(scenarios, 16);
-  EXPECT_GE(scenarios.size(), 10u);
-  EXPECT_GT(all.different, 5000u);
-}
-
 // A scenario that breaks its promise is caught, and so are the states of two checkpoints mixed.
 TEST(CrashStates, OfACheckpointThatIsTakenAwayAreBroken) {
   const Scenario removes{"remove", one_checkpoint, once([](CrashWorld& world) {
