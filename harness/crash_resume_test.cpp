@@ -1,4 +1,4 @@
-// ctest: fault timeout=180 processors=2
+// ctest: fault timeout=300 processors=2
 // The Commit law and the Resume law together: a run is cut by a crash while it saves; fresh ranks
 // resume from whatever is left, or start anew where nothing is, and end with the bits of the run
 // that was never cut.

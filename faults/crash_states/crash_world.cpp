@@ -50,7 +50,7 @@ std::shared_ptr<Storage> CrashWorld::storage() {
 
 bool CrashWorld::save(const std::string& id, std::uint64_t seed, int ranks) {
   expect(id, seed);
-  ThreadWorld world(ranks, std::chrono::seconds(20));
+  ThreadWorld world(ranks, std::chrono::seconds(120));
   std::vector<std::atomic<int>> epochs(static_cast<std::size_t>(ranks));
   std::atomic<int> failures{0};
   std::exception_ptr surprise;

@@ -1,4 +1,4 @@
-// ctest: fault timeout=120
+// ctest: fault timeout=300
 // Real processes on a real file system: a child that saves gets SIGKILL before each of its file
 // operations in turn, and within each write; what it leaves is the old checkpoint or the new one,
 // and the next process can go on. (A killed process loses no unsynced data: power loss is the

@@ -1,4 +1,4 @@
-// ctest: fault timeout=120
+// ctest: fault timeout=300
 // The model is worth something if every sync that a save makes is needed under it: take away any
 // one, say that it succeeded, and a state is broken.
 #include <gtest/gtest.h>

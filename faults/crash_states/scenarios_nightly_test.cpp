@@ -1,4 +1,4 @@
-// ctest: fault timeout=1200 nightly
+// ctest: fault timeout=1800 nightly
 // scenarios: every crash state of every scenario, and of a second crash after each crash of a save.
 #include "faults/crash_states/survey_testing.h"
 

@@ -1,4 +1,4 @@
-// ctest: fault timeout=120
+// ctest: fault timeout=300
 // scenarios: after any crash of any of them the newest checkpoint is the old one or the new one.
 // The long ones judge every n-th state without a new manifest here, all of them in the nightly
 // test.

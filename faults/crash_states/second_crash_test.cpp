@@ -1,4 +1,4 @@
-// ctest: fault timeout=120
+// ctest: fault timeout=300
 // A crash, a fresh process that saves on what is left, and a crash again: still the old checkpoint
 // or a new one. A sample of first crashes here, all of those of one rank in the nightly test.
 #include "faults/crash_states/survey_testing.h"

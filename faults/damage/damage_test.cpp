@@ -1,4 +1,4 @@
-// ctest: fault timeout=60
+// ctest: fault timeout=300
 // Damage to a whole checkpoint, beyond single bytes (verify_test): a cut names every entry that it
 // reaches, exchanged shards every entry they hold, and of two manifests only the own one counts.
 // Whatever verify finds is never loaded.

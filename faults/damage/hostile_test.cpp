@@ -1,4 +1,4 @@
-// ctest: fault timeout=60
+// ctest: fault timeout=300
 // A folder that is not ours alone: links that lead outside, names that are taken, foreign files, a
 // root that is gone, manifests that claim exabytes. Nothing outside is read, nothing foreign is
 // touched, nothing of the claimed size is allocated.

@@ -1,4 +1,4 @@
-// ctest: fault timeout=120
+// ctest: fault timeout=300
 // Whatever system call of a save, a load or a verification fails, and with whatever errno that a
 // file system may give: an Error that names operation, file and reason, the old checkpoint intact,
 // nothing half-committed; an interrupted call and a short count are nobody's business.

@@ -1,4 +1,4 @@
-// ctest: fault timeout=60
+// ctest: fault timeout=300
 // The figures of `bench crashes` add up. No speed is judged here: that is what the verb is for.
 #include "harness/bench/crashes.h"
 
