@@ -1,4 +1,4 @@
-// ctest: invariant timeout=120
+// ctest: invariant timeout=240
 // The predicted calls and bytes of whole steps against those that the groups of a plan on thread
 // ranks make, canonical and native, with a tied weight and without; and against the ring formulas
 // where shares are equal.
@@ -130,28 +130,10 @@ void expect_predicted_both_ways(const std::string& text, const PlanOptions& opti
 }
 
 TEST(StepCost, OneStageMakesThePredictedCallsAndBytes) {
-  for (const char* layout : {"dp1",
-                             "dp1.zero3",
-                             "dp2",
-                             "dp3.zero1",
-                             "dp4.zero1",
-                             "dp2.zero2",
-                             "dp4.zero3",
-                             "dp4.zero1-shard2",
-                             "dp4.zero2-shard1",
-                             "dp4.zero3-shard2",
-                             "tp2",
-                             "tp3.sp",
-                             "tp2.sp.zero3",
-                             "cp2",
-                             "cp2-zigzag.zero1",
-                             "cp3",
-                             "cp2-ulysses.zero2",
-                             "dp2.tp2.zero1",
-                             "dp2.cp2.zero2",
-                             "dp2.tp2.sp.cp2.zero3",
-                             "dp2.cp2-ulysses.zero1",
-                             "dp4.tp2.zero3-shard2"}) {
+  for (const char* layout :
+       {"dp1", "dp1.zero3", "dp3.zero1", "dp2.zero2", "dp4.zero3", "dp4.zero1-shard2",
+        "dp4.zero3-shard2", "tp2", "tp3.sp", "cp2-zigzag.zero1", "cp3", "cp2-ulysses.zero2",
+        "dp2.tp2.zero1", "dp2.tp2.sp.cp2.zero3"}) {
     expect_predicted_both_ways(layout, options_of(4));
   }
   expect_predicted_both_ways("dp3", options_of(8));        // subtrees apart
@@ -163,28 +145,24 @@ TEST(StepCost, OneStageMakesThePredictedCallsAndBytes) {
 
 TEST(StepCost, StagesMakeThePredictedCallsAndBytes) {
   for (const char* layout :
-       {"pp2", "pp3-gpipe", "pp2-int2", "dp3.pp2.zero1", "dp2.pp4.zero3", "dp2.pp2-zb.zero2",
-        "dp4.pp2.zero3-shard2", "tp2.sp.pp2-zb", "cp2.pp2-int2.zero1", "dp2.tp2.pp2.zero1",
-        "dp2.tp2.sp.pp2-zb.zero3"}) {
+       {"pp2", "pp3-gpipe", "pp2-int2", "dp3.pp2.zero1", "dp2.pp2-zb.zero2", "dp4.pp2.zero3-shard2",
+        "tp2.sp.pp2-zb", "cp2.pp2-int2.zero1", "dp2.tp2.sp.pp2-zb.zero3"}) {
     expect_predicted_both_ways(layout, options_of(4, 4));
   }
   PlanOptions uneven = options_of(4, 4);
   uneven.stage_layers = {1, 3};
   expect_predicted_both_ways("pp2", uneven);
-  expect_predicted_both_ways("dp6.pp2-zb", options_of(4, 4));
 }
 
 TEST(StepCost, TheHeadMayBeTiedOrNotInBothReductions) {
-  for (const char* layout :
-       {"dp2", "dp2.zero3", "tp2.sp", "dp2.pp2.zero1", "tp2.pp2", "pp2-int2"}) {
+  for (const char* layout : {"dp2", "dp2.zero3", "dp2.pp2.zero1", "pp2-int2"}) {
     expect_predicted(layout, options_of(4, 4), false, false);
     expect_predicted(layout, options_of(4, 4), true, true);
   }
 }
 
 TEST(StepCost, GathersFollowThePrefetchAndTheResharding) {
-  for (const char* layout :
-       {"dp2.zero3", "dp2.pp2.zero3", "dp2.pp2-int2.zero3", "dp2.pp2-zb.zero3"}) {
+  for (const char* layout : {"dp2.zero3", "dp2.pp2-int2.zero3", "dp2.pp2-zb.zero3"}) {
     for (const FlowOptions flow : {FlowOptions{0, 0, true}, FlowOptions{2, 1, true},
                                    FlowOptions{1, 3, true}, FlowOptions{1, 1, false}}) {
       PlanOptions options = options_of(4, 4);
