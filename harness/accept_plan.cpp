@@ -81,6 +81,7 @@ std::vector<Leg> plan_legs(const Corpus& corpus, const std::string& checkpoints)
   main.capture = {-1, 0, 1, cut, cut + 1, last - 1, last};
   reference.name = "dp1";
   reference.config.run.layout = "dp1";
+  reference.config.parallel = {};  // how the layout divides, and offloads, is on trial
   repeat.name = "repeat";
   resumed.name = "resumed";
   resumed.config.checkpoint = loading("main");

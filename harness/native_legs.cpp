@@ -30,7 +30,10 @@ std::vector<Leg> lone_legs(const Leg& main) {
     leg.weights_of = main.name;
     leg.float64 = name == "float64";
     leg.config.checkpoint = {};
-    if (name != "float32-cut") leg.config.run.layout = "dp1";
+    if (name != "float32-cut") {
+      leg.config.run.layout = "dp1";
+      leg.config.parallel = {};
+    }
     for (const std::int64_t step : main.capture) {
       if (step >= 0 && main.capture.contains(step - 1)) leg.capture.insert(step);
     }

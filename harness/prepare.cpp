@@ -14,13 +14,15 @@
 
 namespace shardproof {
 // Before anything is laid out: parameters and a gradient arena for every copy of the model on this
-// machine (4 + 4 bytes an element), masters and moments once (12). Less than what a run takes, so
-// no run that fits is refused; one that cannot fit would take the machine down with it.
+// machine (4 + 4 bytes an element), masters and moments once (12, none in a file). Less than what a
+// run takes, so no run that fits is refused; one that cannot fit would take the machine down with
+// it.
 void check_memory(const Config& config, bool all_ranks) {
   const Layout layout = parse_layout(config.run.layout);
   const int copies = all_ranks ? layout.dp * layout.cp : 1;
   const double parameters = parameter_count(shape_of(config));
-  const double needed = (8.0 * copies + 12) * parameters;
+  const double state = config.parallel.offload_optimizer == "file" ? 0 : 12;
+  const double needed = (8.0 * copies + state) * parameters;
   const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
   if (needed <= there) return;
   throw Error(

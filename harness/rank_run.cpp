@@ -5,6 +5,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -110,7 +111,7 @@ class RankRun {
     agree_on(*comm_, request_facts(request_));
     agree_on(*comm_, program_facts(*dataset_, comm_->size()));
     Mesh mesh(*comm_, parse_layout(config_.run.layout));
-    const auto plan = make_plan(mesh, plan_of(config_));
+    const auto plan = make_plan(mesh, plan_options());
     Loader loader(dataset_, loader_of(config_), plan->micro_batches());
     const auto storage = open_storage();
     const auto checkpointer = storage ? make_checkpointer(*storage, *comm_) : nullptr;
@@ -145,6 +146,20 @@ class RankRun {
     if (!has_checkpoints()) return;
     trainer.save();
     trace_calls(trainer.next_step() - 1, "save");
+  }
+
+  PlanOptions plan_options() const {
+    PlanOptions options = plan_of(config_);
+    OffloadOptions& offload = options.offload;
+    const bool to_file =
+        offload.optimizer == OffloadTo::file || offload.parameters == OffloadTo::file;
+    if (!to_file || !offload.directory.empty()) return options;
+    std::error_code code;
+    offload.directory = std::filesystem::temp_directory_path(code).string();
+    if (!code) return options;
+    throw Error(ErrorKind::environment, "TMPDIR",
+                code.message() + "; expected a folder, or parallel.offload_directory",
+                comm_->rank());
   }
 
   bool has_checkpoints() const {

@@ -23,6 +23,8 @@ const char* name(MemoryUse use) {
       return "activations";
     case MemoryUse::communication:
       return "communication";
+    case MemoryUse::offloaded:
+      return "offloaded";
     case MemoryUse::other:
       return "other";
   }

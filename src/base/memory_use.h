@@ -14,9 +14,10 @@ enum class MemoryUse : std::uint8_t {
   optimizer,
   activations,
   communication,
+  offloaded,  // host memory that holds what the device does not (parallel/offload.h)
   other
 };
-inline constexpr int memory_use_count = 7;
+inline constexpr int memory_use_count = 8;
 const char* name(MemoryUse use);
 
 MemoryUse current_memory_use();  // of this thread; `other` outside every scope

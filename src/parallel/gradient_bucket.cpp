@@ -31,8 +31,8 @@ std::span<float> GradientBucket::gradient() {
   return {gradient_.data_ptr<float>(), static_cast<std::size_t>(gradient_.numel())};
 }
 
-void GradientBucket::start_optimizer() {
-  optimizer_.emplace(table_, ElementRange{0, table_.elements()}, parameters());
+void GradientBucket::start_optimizer(const OptimizerOffload& offload) {
+  optimizer_.emplace(table_, ElementRange{0, table_.elements()}, parameters(), offload);
 }
 
 void GradientBucket::begin_step() {
@@ -40,6 +40,7 @@ void GradientBucket::begin_step() {
   std::ranges::fill(arrived_, 0);
   missing_ = std::accumulate(leaves_.begin(), leaves_.end(), std::int64_t{0});
   launched_ = false;
+  optimizer_->drop_views();
   if (missing_ == 0) gradient_.zero_();  // a rank without micro-batches brings zeros
 }
 
@@ -92,8 +93,10 @@ void GradientBucket::finish(Communicator& comm) {
 
 void GradientBucket::update(const AdamWConfig& config, const AdamWStep& at,
                             const std::vector<std::string>& no_decay) {
-  optimizer_->update(config, at, no_decay, gradient_.const_data_ptr<float>());
-  std::memcpy(parameters(), optimizer_->masters(), parameters_.nbytes());
+  optimizer_->update(config, at, no_decay, gradient_.const_data_ptr<float>(),
+                     [this](std::int64_t lo, std::span<const float> masters) {
+                       std::ranges::copy(masters, parameters() + lo);
+                     });
 }
 
 }  // namespace shardproof

@@ -28,7 +28,7 @@ class GradientBucket {
   float* parameters() { return parameters_.data_ptr<float>(); }
   at::Tensor view(int piece_index) const;  // of a parameter, in its shape
   std::span<float> gradient();
-  void start_optimizer();  // masters from the parameters
+  void start_optimizer(const OptimizerOffload& offload);  // masters from the parameters
   OptimizerShard& optimizer() { return *optimizer_; }
   const OptimizerShard& optimizer() const { return *optimizer_; }
 

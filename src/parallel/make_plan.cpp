@@ -20,6 +20,7 @@ std::unique_ptr<Plan> make_plan(Mesh& mesh, const PlanOptions& options) {
                                             options.seed,
                                             options.bucket_bytes,
                                             options.overlap,
+                                            options.offload,
                                             {}});
   }
   return make_mesh_parallel(mesh, options);

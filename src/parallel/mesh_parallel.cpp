@@ -33,6 +33,10 @@ class MeshParallel : public Plan {
         zero_(mesh.layout().zero),
         eager_(zero_ >= 2 || options.native),
         groups_(mesh, zero_ == 3),
+        optimizer_store_(make_offload_store(options.offload.optimizer, options.offload.directory,
+                                            mesh.world().rank())),
+        parameter_store_(make_offload_store(options.offload.parameters, options.offload.directory,
+                                            mesh.world().rank())),
         table_(gpt_pieces(options.shape)),
         mine_(owned_micro_batches(mesh.layout(), options.micro_batches, mesh.at().dp)),
         layers_(
@@ -98,6 +102,11 @@ class MeshParallel : public Plan {
   PlanBytes bytes() const override;
   std::uint64_t bytes_sent() const override { return groups_.bytes_sent(); }
   Duration pipeline_idle() const override { return link_ ? link_->waited() : Duration{}; }
+  OffloadLedger offload() const override {
+    OffloadLedger sum;
+    for (const auto& unit : units_) unit->add_traffic(sum);
+    return sum;
+  }
 
  private:
   // Where a use of a piece of the model lies on this rank.
@@ -139,7 +148,8 @@ class MeshParallel : public Plan {
   // Units end a micro-batch as soon as they are complete, so that one unsharded gradient lives.
   const bool eager_;
   PlanGroups groups_;
-  const PieceTable table_;  // of the model
+  const std::unique_ptr<OffloadStore> optimizer_store_, parameter_store_;  // null: not offloaded
+  const PieceTable table_;                                                 // of the model
   const std::vector<int> mine_;
   const std::vector<LayerRange> layers_;  // by chunk
   StepScalars scalars_;
@@ -184,10 +194,11 @@ void MeshParallel::make_flow() {
 }
 
 void MeshParallel::add_unit(const UnitSpec& spec, Unit* parameters_of) {
-  units_.push_back(
-      std::make_unique<Unit>(groups_, spec,
-                             UnitOptions{options_.micro_batches, options_.shape.sequence_pieces,
-                                         options_.native, pool_.get(), parameters_of}));
+  units_.push_back(std::make_unique<Unit>(
+      groups_, spec,
+      UnitOptions{options_.micro_batches, options_.shape.sequence_pieces, options_.native,
+                  pool_.get(), optimizer_offload(options_.offload, optimizer_store_.get()),
+                  parameter_store_.get(), parameters_of}));
   units_.back()->initialise(options_.shape, options_.seed);
   for (std::size_t i = 0; i < spec.table.pieces().size(); ++i) {
     const PieceSpec& piece = spec.table.pieces()[i];
@@ -272,9 +283,13 @@ PlanBytes MeshParallel::bytes() const {
   bytes.units = 0;
   std::int64_t elements = 0;
   for (const auto& unit : units_) {
-    if (unit->keeps_parameters()) bytes.parameters += unit->parameters().resident_bytes();
+    if (unit->keeps_parameters()) {
+      bytes.parameters += unit->parameters().resident_bytes();
+      bytes.parameters_offloaded += unit->parameters().offloaded_bytes();
+    }
     bytes.gradients += unit->gradient_bytes();
     bytes.optimizer += unit->optimizer_bytes();
+    bytes.optimizer_offloaded += unit->offloaded_optimizer_bytes();
     bytes.communication += unit->staging_bytes();
     if (!unit->owns_state()) continue;
     elements += unit->table().elements();

@@ -8,6 +8,8 @@
 // State shares: contiguous runs of whole blocks of a unit over the cp x F ranks of its shard group
 // (F = dp, or the shard group of hybrid sharding). Stage 0 gathers the gradient over them, 1 and 2
 // the parameters after the update, 3 the parameters of a unit while the model uses it.
+// Optimizer state, and the shares of stage 3, may be offloaded (offload.h): one window of one
+// unit's optimizer state is on the device at a time, and no share but within gathered buffers.
 // Every element counts once in the norm: whole parameters on tensor rank 0.
 #pragma once
 

@@ -29,6 +29,8 @@ class NativeDataParallel : public Plan {
         scalars_(options.micro_batches, options.shape.sequence_pieces,
                  loss_owners(mesh.layout(), options.micro_batches, options.shape.sequence_pieces),
                  comm_.rank()),
+        store_(make_offload_store(options.offload.optimizer, options.offload.directory,
+                                  mesh.world().rank())),
         buckets_(make_buckets()),
         seams_(options.shape, views(), sink(), options.seed) {
     std::vector<HeldPiece> held;
@@ -84,6 +86,14 @@ class NativeDataParallel : public Plan {
   std::uint64_t bytes_sent() const override {
     return comm_.traffic().bytes_sent + reduce_->traffic().bytes_sent;
   }
+  OffloadLedger offload() const override {
+    OffloadLedger sum;
+    for (const auto& bucket : buckets_) {
+      sum.optimizer += bucket->optimizer().traffic();
+      sum.views += bucket->optimizer().view_traffic();
+    }
+    return sum;
+  }
 
  private:
   struct Place {
@@ -133,7 +143,8 @@ class NativeDataParallel : public Plan {
   const std::vector<int> mine_;
   const std::unique_ptr<Communicator> reduce_;
   StepScalars scalars_;
-  std::vector<Place> places_;  // by index into table_
+  std::vector<Place> places_;                  // by index into table_
+  const std::unique_ptr<OffloadStore> store_;  // null: the optimizer state stays on the device
   std::vector<std::unique_ptr<GradientBucket>> buckets_;
   std::size_t next_ = 0;  // bucket to launch
   bool reduced_ = false;
@@ -164,7 +175,7 @@ std::vector<std::unique_ptr<GradientBucket>> NativeDataParallel::make_buckets() 
       initial_values(options_.shape, piece, {0, piece.elements()}, options_.seed,
                      bucket->parameters() + table.range(static_cast<int>(i)).lo);
     }
-    bucket->start_optimizer();
+    bucket->start_optimizer(optimizer_offload(options_.offload, store_.get()));
     buckets.push_back(std::move(bucket));
   }
   return buckets;
@@ -205,6 +216,7 @@ void NativeDataParallel::loaded() {
       float* values = data(*bucket, what);
       all_gather_v(comm_, values + share.lo, values, {counts.begin(), counts.end()}, Dtype::f32);
     }
+    bucket->optimizer().keep_views();
   }
 }
 
@@ -215,6 +227,7 @@ PlanBytes NativeDataParallel::bytes() const {
     bytes.parameters += of_arena;
     bytes.gradients += of_arena;
     bytes.optimizer += bucket->optimizer().bytes();
+    bytes.optimizer_offloaded += bucket->optimizer().offloaded_bytes();
   }
   bytes.optimizer_exact = 3 * bytes.parameters;
   bytes.units = static_cast<std::int64_t>(buckets_.size());

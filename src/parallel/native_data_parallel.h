@@ -15,6 +15,7 @@
 
 #include "mesh/mesh.h"
 #include "parallel/plan.h"
+#include "parallel/plan_options.h"
 
 namespace shardproof {
 
@@ -23,7 +24,8 @@ struct NativeOptions {
   int micro_batches = 4;  // M
   std::uint64_t seed = 0;
   std::int64_t bucket_bytes = std::int64_t{4} << 20;
-  bool overlap = true;  // off: buckets travel one after the other when the backward has ended
+  bool overlap = true;     // off: buckets travel one after the other when the backward has ended
+  OffloadOptions offload;  // of the optimizer state alone
   // Tests overwrite a bucket with values whose sums are exact in any order.
   std::function<void(std::span<float> bucket)> before_reduce;
 };

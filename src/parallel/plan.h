@@ -16,11 +16,13 @@
 #include "base/piece.h"
 #include "model/gpt.h"
 #include "optim/adamw.h"
+#include "parallel/offload_traffic.h"
 #include "parallel/schedule.h"
 
 namespace shardproof {
 
-// What a rank holds of the training state: contiguous bytes of a run of whole blocks of a piece.
+// What a rank holds of the training state: contiguous bytes of a run of whole blocks of a piece; of
+// offloaded state a view in host memory, valid until the next step begins.
 struct StateShard {
   std::string what;  // "param" | "exp_avg" | "exp_avg_sq" | "master" | "grad"
   int piece_index = 0;
@@ -34,15 +36,17 @@ void append_shards(std::vector<StateShard>& out, const std::string& what, const 
                    const PieceTable& local, ElementRange held, float* data,
                    const std::function<bool(int)>& keep);
 
-// Live bytes by use, counted from the buffers themselves.
+// Live bytes by use, counted from the buffers themselves: on the device, but for what is offloaded.
 struct PlanBytes {
   std::int64_t parameters = 0;       // what stays between steps
   std::int64_t gathered = 0;         // buffers for whole units of sharded parameters
   std::int64_t gradients = 0;        // arena and tree partials
   std::int64_t optimizer = 0;        // masters and moments
   std::int64_t optimizer_exact = 0;  // 12 P / R, rounded down: the exact share
-  std::int64_t units = 1;            // owned in shares on their own: each rounds to whole blocks
-  std::int64_t communication = 0;    // staging
+  std::int64_t optimizer_offloaded = 0;
+  std::int64_t parameters_offloaded = 0;
+  std::int64_t units = 1;          // owned in shares on their own: each rounds to whole blocks
+  std::int64_t communication = 0;  // staging
 };
 
 // What a rank brings to the end of a step's accumulation, and what all ranks make of it.
@@ -97,6 +101,7 @@ class Plan {
   virtual std::uint64_t bytes_sent() const = 0;  // that this rank made travel, since the start
   // Waited for other pipeline stages inside forward and backward, since the start.
   virtual Duration pipeline_idle() const { return {}; }
+  virtual OffloadLedger offload() const { return {}; }  // since the start
 };
 
 }  // namespace shardproof

@@ -39,11 +39,13 @@ void TiedWeights::copy_values() {
   const auto count =
       static_cast<std::size_t>((embedding_ != nullptr ? embedding_ : head_)->share().size());
   if (embedding_ != nullptr) {
-    send(pipeline_, embedding_->parameters().share_data(), count, Dtype::f32, pipeline_.size() - 1,
-         tag);
+    const at::Tensor values = embedding_->parameters().share_values();
+    send(pipeline_, values.const_data_ptr(), count, Dtype::f32, pipeline_.size() - 1, tag);
     return;
   }
-  recv(pipeline_, head_->parameters().share_data(), count, Dtype::f32, first_stage, tag);
+  at::Tensor values = head_->parameters().share_values();
+  recv(pipeline_, values.data_ptr(), count, Dtype::f32, first_stage, tag);
+  head_->parameters().set_share(0, {values.const_data_ptr<float>(), count});
   if (!head_->parameters().sharded()) head_->parameters().spread();
 }
 

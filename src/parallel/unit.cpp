@@ -40,10 +40,11 @@ Unit::Unit(PlanGroups& groups, UnitSpec spec, const UnitOptions& options)
     : groups_(groups),
       spec_(std::move(spec)),
       shares_(state_shares(groups, spec_.table)),
+      offload_(options.optimizer),
       own_parameters_(options.parameters_of != nullptr
                           ? nullptr
                           : std::make_unique<UnitParameters>(spec_.table, shares_, groups.gather(),
-                                                             options.pool)),
+                                                             options.pool, options.parameters)),
       parameters_(own_parameters_ ? own_parameters_.get() : options.parameters_of->parameters_),
       sequence_(groups, spec_.table, options.sequence_pieces, context_shares(groups, shares_),
                 options.native),
@@ -65,12 +66,17 @@ void Unit::initialise(const GptShape& shape, std::uint64_t seed) {
     initial_values(shape, table().pieces()[i], {part.lo - piece.lo, part.hi - piece.lo}, seed,
                    values + (part.lo - range.lo));
   }
-  if (!owns_state()) return;
-  const ElementRange updated = everything() ? range : share();
-  optimizer_.emplace(table(), updated, everything() ? values : parameters_->share_data());
+  if (owns_state()) {
+    const ElementRange updated = everything() ? range : share();
+    optimizer_.emplace(table(), updated, everything() ? values : parameters_->share_data(),
+                       offload_);
+  }
+  parameters_->keep_view();
 }
 
 void Unit::begin_step() {
+  if (optimizer_) optimizer_->drop_views();
+  parameters_->drop_view();
   sequence_.clear();
   batch_->clear();
   is_reduced_ = false;
@@ -118,9 +124,11 @@ void Unit::add_squares(ExactSum& squares) const {
 void Unit::update(const AdamWConfig& config, const AdamWStep& at,
                   const std::vector<std::string>& no_decay) {
   SP_CHECK(is_reduced_, "update before reduce");
-  optimizer_->update(config, at, no_decay, reduced_);
-  float* values = everything() ? parameters_->data() : parameters_->share_data();
-  std::copy_n(optimizer_->masters(), optimizer_->owned().size(), values);
+  optimizer_->update(config, at, no_decay, reduced_,
+                     [this](std::int64_t lo, std::span<const float> masters) {
+                       if (!everything()) return parameters_->set_share(lo, masters);
+                       std::ranges::copy(masters, parameters_->data() + lo);
+                     });
 }
 
 void Unit::gather_parameters() {
@@ -196,6 +204,18 @@ void Unit::loaded() {
         std::string_view(what) == "param" ? groups_.layout().zero != 3 : everything();
     if (is_whole) gather(owned(what).data);
   }
+  optimizer_->keep_views();
+  parameters_->keep_view();
+}
+
+void Unit::add_traffic(OffloadLedger& sum) const {
+  if (keeps_parameters()) {
+    sum.parameters += parameters_->traffic();
+    sum.views += parameters_->view_traffic();
+  }
+  if (!optimizer_) return;
+  sum.optimizer += optimizer_->traffic();
+  sum.views += optimizer_->view_traffic();
 }
 
 std::int64_t Unit::gradient_bytes() const {

@@ -24,6 +24,8 @@ struct UnitOptions {
   int sequence_pieces = 0;  // S
   bool native = false;
   BufferPool* pool = nullptr;  // for whole parameters under ZeRO 3
+  OptimizerOffload optimizer;
+  OffloadStore* parameters = nullptr;  // of shares under ZeRO 3; null: they stay on the device
   // The unit on this rank whose parameters this one uses: a tied embedding, for the head's use.
   class Unit* parameters_of = nullptr;
 };
@@ -61,7 +63,8 @@ class Unit {
               const std::vector<std::string>& no_decay);
   void gather_parameters();  // collective over the state group under ZeRO 1 and 2
 
-  // ---- state by kind: "param" | "grad" | "master" | "exp_avg" | "exp_avg_sq" ----
+  // ---- state by kind: "param" | "grad" | "master" | "exp_avg" | "exp_avg_sq"; what is offloaded
+  // is shown by views, until begin_step() ----
   struct Held {
     ElementRange range;  // of the arena
     float* data = nullptr;
@@ -75,6 +78,10 @@ class Unit {
   std::int64_t gradient_bytes() const;
   std::int64_t staging_bytes() const { return batch_->staging_bytes(); }
   std::int64_t optimizer_bytes() const { return optimizer_ ? optimizer_->bytes() : 0; }
+  std::int64_t offloaded_optimizer_bytes() const {
+    return optimizer_ ? optimizer_->offloaded_bytes() : 0;
+  }
+  void add_traffic(OffloadLedger& sum) const;
 
  private:
   bool everything() const { return groups_.layout().zero == 0; }
@@ -85,6 +92,7 @@ class Unit {
   PlanGroups& groups_;
   const UnitSpec spec_;
   const std::vector<std::size_t> shares_;  // by rank of the state group
+  const OptimizerOffload offload_;
   std::unique_ptr<UnitParameters> own_parameters_;
   UnitParameters* const parameters_;
   SequenceSum sequence_;

@@ -30,6 +30,7 @@ class Checker {
     check_optimizer();
     check_checkpoint();
     check_layout();
+    check_offload();
     check_fault();
   }
 
@@ -140,6 +141,26 @@ class Checker {
       return parse_layout(config_.run.layout);
     } catch (const Error& error) {
       fail({"run.layout"}, fmt::format("{}: {}", error.place(), error.detail()));
+    }
+  }
+
+  void check_offload() const {
+    const ParallelSection& p = config_.parallel;
+    const Layout layout = parse_layout(config_.run.layout);
+    if (p.offload_parameters != "none" && layout.zero != 3) {
+      Layout sharded = layout;
+      sharded.zero = 3;
+      fail({"parallel.offload_parameters", "run.layout"},
+           fmt::format("found {} with layout {}: only ZeRO 3 shards parameters, elsewhere every "
+                       "rank uses them whole; expected none, or a layout such as {}",
+                       p.offload_parameters, layout.print(), sharded.print()));
+    }
+    if (!p.offload_directory.empty() && p.offload_optimizer != "file" &&
+        p.offload_parameters != "file") {
+      fail({"parallel.offload_directory"},
+           fmt::format("found \"{}\" and nothing is offloaded to a file; expected "
+                       "parallel.offload_optimizer=file with it",
+                       p.offload_directory));
     }
   }
 

@@ -86,9 +86,13 @@ struct ParallelSection {
   int unit_layers = 1;            // ZeRO 2 and 3: blocks that are reduced and gathered as one
   int prefetch_forward = 1;       // ZeRO 3: units gathered ahead
   int prefetch_backward = 1;
-  bool reshard_after_forward = true;  // ZeRO 3
-  int bucket_bytes = 4 << 20;         // native data parallelism: gradients that travel as one
-  bool overlap = true;                // native data parallelism: while the backward goes on
+  bool reshard_after_forward = true;        // ZeRO 3
+  int bucket_bytes = 4 << 20;               // native data parallelism: gradients that travel as one
+  bool overlap = true;                      // native data parallelism: while the backward goes on
+  std::string offload_optimizer = "none";   // none | host | file
+  std::string offload_parameters = "none";  // ZeRO 3: of the shares; none | host | file
+  std::string offload_directory;            // of files; empty: the system's temporary folder
+  int offload_window = 1 << 20;  // bytes of offloaded optimizer state on the device at once
   bool operator==(const ParallelSection&) const = default;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/edit_distance.h"
 #include "base/error.h"
+#include "base/piece.h"
 
 namespace shardproof {
 namespace {
@@ -158,6 +159,19 @@ std::vector<Field> fields(Config& c) {
        {},
        run,
        "native data parallelism: buckets travel while the backward goes on"},
+      {"parallel", "offload_optimizer", &parallel.offload_optimizer,
+       one_of({"none", "host", "file"}), run, "where masters and moments live between updates"},
+      {"parallel", "offload_parameters", &parallel.offload_parameters,
+       one_of({"none", "host", "file"}), run,
+       "ZeRO 3: where shares of parameters live between gathers"},
+      {"parallel",
+       "offload_directory",
+       &parallel.offload_directory,
+       {},
+       run,
+       "of offload files, which have no name; empty: the system's temporary folder"},
+      {"parallel", "offload_window", &parallel.offload_window, at_least(12 * block_elements), run,
+       "bytes of offloaded optimizer state on the device at once"},
 
       {"run", "layout", &run_.layout, {}, run, "who owns which piece, such as dp4.zero1"},
       {"run", "backend", &run_.backend, one_of({"threads", "mpi"}), run, "what ranks are"},

@@ -112,6 +112,34 @@ TEST(Config, ValuesSetByCodeAreChecked) {
           {"run.backend: found \"gloo\"; expected one of threads, mpi"});
 }
 
+TEST(Config, OffloadIsRefusedWhereThereIsNothingToOffload) {
+  const auto refuses = [](std::initializer_list<const char*> set, Parts parts) {
+    Config config;
+    Origins origins;
+    for (const char* assignment : set) set_key(config, assignment, &origins);
+    expect_error(ErrorKind::bad_input, parts, [&] { check(config, origins); });
+  };
+  refuses({"run.layout=dp2.tp2.zero2", "parallel.offload_parameters=host"},
+          {"--set parallel.offload_parameters=host", "found host with layout dp2.tp2.zero2",
+           "only ZeRO 3 shards parameters", "expected none, or a layout such as dp2.tp2.zero3"});
+  refuses({"parallel.offload_optimizer=host", "parallel.offload_directory=/tmp"},
+          {"parallel.offload_directory", "nothing is offloaded to a file",
+           "expected parallel.offload_optimizer=file"});
+  Config config;
+  for (const char* assignment :
+       {"run.layout=dp4.zero3", "parallel.offload_parameters=file", "parallel.offload_directory=/x",
+        "parallel.offload_optimizer=host", "parallel.offload_window=12288"}) {
+    set_key(config, assignment);
+  }
+  check(config);
+  EXPECT_EQ(case_line(config), "");
+  EXPECT_EQ(run_line(config),
+            "parallel.offload_optimizer=host parallel.offload_parameters=file "
+            "parallel.offload_directory=/x parallel.offload_window=12288 run.layout=dp4.zero3");
+  expect_error(ErrorKind::bad_input, {"parallel.offload_window", "expected an integer >= 12288"},
+               [&] { set_key(config, "parallel.offload_window=12287"); });
+}
+
 TEST(Config, EveryKeyIsListedOnceAndItsDefaultIsInRange) {
   Config config;
   std::set<std::string> names;

@@ -32,8 +32,9 @@ struct MemoryLedger::Impl : c10::MemoryReportingInfoBase {
   void add(MemoryUse use, std::int64_t bytes) {
     const auto i = static_cast<std::size_t>(use);
     live[i] += bytes;
-    total += bytes;
     peak[i] = std::max(peak[i], live[i]);
+    if (use == MemoryUse::offloaded) return;
+    total += bytes;
     peak_total = std::max(peak_total, total);
   }
 

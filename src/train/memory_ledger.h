@@ -1,7 +1,8 @@
 // memory_ledger: live bytes of LibTorch's CPU allocator, by rank thread and use
 // (base/memory_use.h). Installed for the current thread by a scope (c10::ThreadLocalDebugInfo); an
 // allocation is charged to the use that was current when it was made, and discharged from it when
-// it is freed on this thread. It costs a lock and a map entry an allocation: install it where
+// it is freed on this thread. What is offloaded to host memory is a use of its own and in no total:
+// totals are the device's. It costs a lock and a map entry an allocation: install it where
 // somebody reads it. Not seen: memory that is not LibTorch's (staging vectors count themselves, see
 // PlanBytes), and what another thread frees. Thread rule: one ledger per rank thread.
 #pragma once

@@ -45,6 +45,22 @@ TEST(MemoryLedger, ChargesTheUseOfTheMomentAndDischargesTheSame) {
   EXPECT_EQ(of(ledger.live(), MemoryUse::communication), 0);
 }
 
+TEST(MemoryLedger, OffloadedMemoryIsOfNoTotal) {
+  MemoryLedger ledger;
+  const MemoryLedger::Install installed(ledger);
+  std::optional<at::Tensor> host;
+  {
+    const MemoryScope scope(MemoryUse::offloaded);
+    host = floats(100);
+  }
+  EXPECT_EQ(of(ledger.live(), MemoryUse::offloaded), 400);
+  EXPECT_EQ(of(ledger.peak(), MemoryUse::offloaded), 400);
+  EXPECT_EQ(ledger.live_total(), 0);
+  EXPECT_EQ(ledger.peak_total(), 0);
+  host.reset();
+  EXPECT_EQ(of(ledger.live(), MemoryUse::offloaded), 0);
+}
+
 TEST(MemoryLedger, PeakIsOfTheSumAndStartsAgain) {
   MemoryLedger ledger;
   const MemoryLedger::Install installed(ledger);

@@ -94,7 +94,20 @@ Json StepMetrics::to_json() const {
               {"bytes_sent", bytes_sent},
               {"bytes_per_second", bytes_per_second()},
               {"memory_max", memory_max},
-              {"memory_mean", memory_mean}};
+              {"memory_mean", memory_mean},
+              {"offload", shardproof::to_json(offload)}};
+}
+
+Json to_json(const OffloadLedger& ledger) {
+  const auto of = [](const OffloadTraffic& traffic) {
+    return Json{{"bytes_in", traffic.bytes_in},
+                {"bytes_out", traffic.bytes_out},
+                {"calls", traffic.calls},
+                {"seconds", seconds(traffic.time)}};
+  };
+  return Json{{"optimizer", of(ledger.optimizer)},
+              {"parameters", of(ledger.parameters)},
+              {"views", of(ledger.views)}};
 }
 
 struct Metrics::Impl {

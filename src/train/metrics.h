@@ -1,6 +1,8 @@
 // metrics: one JSON line a step: loss, grad_norm, lr, tokens/s, model-flops utilisation against a
 // measured peak, achieved bytes/s, seconds of data / forward / backward / exposed communication /
 // optimizer / checkpoint, memory per rank (maximum and mean). Times are wall seconds of this rank.
+// Memory is the device's; offload says what moved between it and where state is offloaded to (time
+// inside optimizer, forward and backward).
 // pipeline_idle is the part of forward and backward in which this rank waited for other stages.
 // Exposed communication is the time a rank does not compute its model because of others: waiting,
 // transfers, and the additions of the canonical order. A checkpoint counts for the step after it.
@@ -15,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "parallel/offload_traffic.h"
 
 namespace shardproof {
 
@@ -33,12 +36,16 @@ struct StepMetrics {
   double peak_flops = 0;                         // measured, of the world; 0: not measured
   std::uint64_t bytes_sent = 0;                  // by this rank, in this step
   std::int64_t memory_max = 0, memory_mean = 0;  // bytes over ranks
+  OffloadLedger offload;                         // of this rank; views since the step before
 
   double tokens_per_second() const;
   double bytes_per_second() const;  // sent, over the time of exposed communication
   double utilisation() const;       // 0 when the peak was not measured
   Json to_json() const;
 };
+
+// For metrics and traces: bytes in and out, calls and seconds, of what is offloaded.
+Json to_json(const OffloadLedger& ledger);
 
 class Metrics {
  public:

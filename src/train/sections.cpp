@@ -14,6 +14,11 @@ void cut_as_the_layout(GptShape& shape, const Layout& layout) {
                           (layout.sequence_parallel ? layout.tp : 1);
 }
 
+OffloadTo offload_to(const std::string& name) {
+  if (name == "none") return OffloadTo::none;
+  return name == "host" ? OffloadTo::host : OffloadTo::file;
+}
+
 }  // namespace
 
 GptShape shape_of(const Config& config) {
@@ -73,6 +78,9 @@ PlanOptions plan_of(const Config& config) {
                config.parallel.reshard_after_forward};
   plan.bucket_bytes = config.parallel.bucket_bytes;
   plan.overlap = config.parallel.overlap;
+  plan.offload = {offload_to(config.parallel.offload_optimizer),
+                  offload_to(config.parallel.offload_parameters), config.parallel.offload_directory,
+                  config.parallel.offload_window};
   return plan;
 }
 

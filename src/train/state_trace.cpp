@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "train/metrics.h"
+
 namespace shardproof {
 namespace {
 
@@ -47,16 +49,19 @@ void trace_state(TraceWriter& trace, Plan& plan, std::int64_t step, const std::s
 }
 
 void trace_memory(TraceWriter& trace, const Plan& plan, const MemoryLedger* ledger,
-                  std::int64_t step) {
+                  const OffloadLedger& moved, std::int64_t step) {
   const PlanBytes bytes = plan.bytes();
   Json line{{"kind", "memory"}, {"step", step}, {"phase", "optimizer"}};
   line["bytes"] = Json{{"optimizer", bytes.optimizer},
+                       {"optimizer_offloaded", bytes.optimizer_offloaded},
                        {"optimizer_exact", bytes.optimizer_exact},
                        {"units", bytes.units},
                        {"parameters", bytes.parameters},
+                       {"parameters_offloaded", bytes.parameters_offloaded},
                        {"gathered", bytes.gathered},
                        {"gradients", bytes.gradients},
                        {"communication", bytes.communication}};
+  if (bytes.optimizer_offloaded + bytes.parameters_offloaded > 0) line["offload"] = to_json(moved);
   if (ledger != nullptr) {
     line["live"] = by_use(ledger->live());
     line["peak"] = by_use(ledger->peak());

@@ -17,8 +17,9 @@ namespace shardproof {
 void trace_state(TraceWriter& trace, Plan& plan, std::int64_t step, const std::string& what);
 
 // {"kind":"memory","phase":"optimizer"}: bytes counted from the plan's buffers, and what the ledger
-// (may be null) saw of LibTorch's allocator, live and at its peak since the last step.
+// (may be null) saw of LibTorch's allocator, live and at its peak since the last step. Where state
+// is offloaded, also what moved in this step: `moved`.
 void trace_memory(TraceWriter& trace, const Plan& plan, const MemoryLedger* ledger,
-                  std::int64_t step);
+                  const OffloadLedger& moved, std::int64_t step);
 
 }  // namespace shardproof

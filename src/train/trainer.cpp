@@ -39,7 +39,9 @@ Error cannot_go_on(std::int64_t step, const std::string& why) {
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts)
-    : parts_(parts), executor_(shape_of(parts.config), parts.plan) {}
+    : parts_(parts),
+      executor_(shape_of(parts.config), parts.plan),
+      offload_(parts.plan.offload()) {}
 
 StepResult Trainer::step() {
   Plan& plan = parts_.plan;
@@ -98,10 +100,13 @@ void Trainer::enter(std::int64_t step, Phase phase) {
 void Trainer::record(const StepResult& result, double clip_factor,
                      const std::vector<MicroBatch>& batches, const StepTotals& totals) {
   const std::uint64_t sent = parts_.plan.bytes_sent() - bytes_sent_;
+  const OffloadLedger moved = parts_.plan.offload();
+  const OffloadLedger offload = moved.since(std::exchange(offload_, moved));
   if (parts_.trace.enabled()) {
+    // First: tracing state views what is offloaded.
+    trace_memory(parts_.trace, parts_.plan, parts_.memory, offload, step_);
     trace_state(parts_.trace, parts_.plan, step_, "param");
     trace_state(parts_.trace, parts_.plan, step_, "moment");
-    trace_memory(parts_.trace, parts_.plan, parts_.memory, step_);
     StepRecord line;
     line.step = step_;
     line.loss = result.loss;
@@ -125,6 +130,7 @@ void Trainer::record(const StepResult& result, double clip_factor,
   metrics.flops = flops_per_token(shape_of(parts_.config)) * static_cast<double>(positions);
   metrics.peak_flops = parts_.peak_flops;
   metrics.bytes_sent = sent;
+  metrics.offload = offload;
   const Duration idle = parts_.plan.pipeline_idle();
   metrics.pipeline_idle =
       std::chrono::duration<double>(idle - std::exchange(pipeline_idle_, idle)).count();

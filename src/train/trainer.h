@@ -67,6 +67,7 @@ class Trainer {
   std::int64_t step_ = 0;
   std::uint64_t bytes_sent_ = 0;  // before the step
   Duration pipeline_idle_{};      // until the end of the last step
+  OffloadLedger offload_;         // the same
 };
 
 }  // namespace shardproof

@@ -7,9 +7,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 #include "base/memory_use.h"
+#include "base/temp_folder.h"
 #include "parallel/make_plan.h"
 #include "parallel/plan_testing.h"
 #include "parallel/thread_ranks.h"
@@ -124,6 +126,37 @@ TEST(ZeroMemory, GatheredUnitsAreBoundedByThePrefetch) {
       EXPECT_GT(seen.peak_of(MemoryUse::gathered), bound - 4 * largest_unit(options));
       EXPECT_EQ(seen.live_of(MemoryUse::gathered), seen.plan.gathered);
     });
+  }
+}
+
+TEST(ZeroMemory, OffloadedStateLeavesTheDevice) {
+  const TempFolder folder;
+  for (const OffloadTo to : {OffloadTo::host, OffloadTo::file}) {
+    for (const char* layout : {"dp2", "dp2.zero1", "dp2.zero2", "dp2.zero3"}) {
+      PlanOptions options = options_of(true);
+      const bool sharded = parse_layout(layout).zero == 3;
+      std::atomic<std::int64_t> optimizer = 0;  // without, of any rank: shares differ by a block
+      measure(layout, options, [&](const Seen& seen) { optimizer = seen.plan.optimizer; });
+      options.offload = {to, sharded ? to : OffloadTo::none, folder.path(), 4 * 12288};
+      measure(layout, options, [&](const Seen& seen) {
+        EXPECT_EQ(seen.live_of(MemoryUse::optimizer), 0);
+        EXPECT_EQ(seen.plan.optimizer, 0);
+        EXPECT_LE(seen.peak_of(MemoryUse::optimizer), 4 * 12288) << "one window of one unit";
+        EXPECT_GT(seen.peak_of(MemoryUse::optimizer), 0);
+        EXPECT_LT(seen.peak_of(MemoryUse::optimizer), optimizer);
+        EXPECT_LE(std::abs(seen.plan.optimizer_offloaded - optimizer),
+                  12 * block_elements * seen.plan.units);
+        EXPECT_EQ(seen.plan.parameters, seen.live_of(MemoryUse::parameters));
+        if (sharded) {
+          EXPECT_EQ(seen.peak_of(MemoryUse::parameters), 0)
+              << "shares are in gathered buffers alone";
+          EXPECT_EQ(3 * seen.plan.parameters_offloaded, seen.plan.optimizer_offloaded);
+        }
+        const bool host = to == OffloadTo::host;
+        EXPECT_EQ(seen.live_of(MemoryUse::offloaded),
+                  host ? seen.plan.optimizer_offloaded + seen.plan.parameters_offloaded : 0);
+      });
+    }
   }
 }
 
