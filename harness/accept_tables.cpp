@@ -30,6 +30,16 @@ Json last_memory(const RankTrace& rank) {
   return nullptr;
 }
 
+// Bytes that the last step moved for what is offloaded.
+std::string moved(const Json& event, const char* key) {
+  if (!event.is_object() || !event.contains("offload")) return "-";
+  std::int64_t sum = 0;
+  for (const char* what : {"optimizer", "parameters"}) {
+    sum += event["offload"].value(what, Json::object()).value(key, std::int64_t{0});
+  }
+  return std::to_string(sum);
+}
+
 bool same_state(const Trace& a, const Trace& b, std::int64_t step) {
   std::int64_t compared = 0;
   for (const char* what : {"param", "moment"}) {
@@ -69,19 +79,35 @@ ReportSection memory_table(const std::string& corpus, const Trace& trace) {
                      "exact share 12P/R", "above it", "activations (peak)", "communication"},
                     {},
                     "Live buffers at the end of the last step; activations at their peak."};
+  const bool offloads = std::ranges::any_of(trace.ranks, [](const RankTrace& rank) {
+    const Json event = last_memory(rank);
+    return event.is_object() && event.contains("offload");
+  });
+  if (offloads) {
+    out.columns.insert(out.columns.end(), {"optimizer offloaded", "its peak on the device",
+                                           "parameters offloaded", "in a step", "out a step"});
+    out.note +=
+        " Optimizer is what of it is on the device; above it counts what is offloaded, too.";
+  }
   for (const RankTrace& rank : trace.ranks) {
     const Json event = last_memory(rank);
     const Json bytes = event.is_object() ? event.value("bytes", Json::object()) : Json::object();
     const Json peak = event.is_object() ? event.value("peak", Json::object()) : Json::object();
     std::string above = "-";
     if (bytes.contains("optimizer") && bytes.contains("optimizer_exact")) {
-      above = fmt::format("{:+}", bytes["optimizer"].get<std::int64_t>() -
+      above = fmt::format("{:+}", bytes["optimizer"].get<std::int64_t>() +
+                                      bytes.value("optimizer_offloaded", std::int64_t{0}) -
                                       bytes["optimizer_exact"].get<std::int64_t>());
     }
     out.rows.push_back({std::to_string(rank.rank), number(bytes, "parameters"),
                         number(bytes, "gathered"), number(bytes, "gradients"),
                         number(bytes, "optimizer"), number(bytes, "optimizer_exact"), above,
                         number(peak, "activations"), number(bytes, "communication")});
+    if (!offloads) continue;
+    auto& row = out.rows.back();
+    row.insert(row.end(), {number(bytes, "optimizer_offloaded"), number(peak, "optimizer"),
+                           number(bytes, "parameters_offloaded"), moved(event, "bytes_in"),
+                           moved(event, "bytes_out")});
   }
   return out;
 }
@@ -154,9 +180,13 @@ ReportSection time_table(const std::string& corpus, const std::vector<LegResult>
   for (int i = 0; i < part_count; ++i) {
     out.columns.push_back(std::string(name(static_cast<Part>(i))));
   }
+  const bool offloads =
+      std::ranges::any_of(legs, [](const LegResult& leg) { return leg.offload_seconds > 0; });
+  if (offloads) out.columns.push_back("of these, offload");
   for (const LegResult& leg : legs) {
     std::vector<std::string> row{leg.leg.name, fmt::format("{:.2f}", leg.seconds)};
     for (const double seconds : leg.parts) row.push_back(fmt::format("{:.3f}", seconds));
+    if (offloads) row.push_back(fmt::format("{:.3f}", leg.offload_seconds));
     out.rows.push_back(row);
   }
   return out;

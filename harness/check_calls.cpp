@@ -85,6 +85,25 @@ std::string difference(const RankTrace& rank, const GroupCalls& predicted) {
   return "";
 }
 
+// Every gather of a unit brings its share in once where shares are offloaded.
+std::string offload_difference(const RankTrace& rank, const Config& config,
+                               const Counts& expected) {
+  const Layout layout = parse_layout(config.run.layout);
+  const bool copies = config.model.tied && layout.pp > 1;  // of a tied share, sent between stages
+  if (config.parallel.offload_parameters == "none" || copies) return "";
+  const auto gathers = expected.find("gather all_gather F32");
+  const std::uint64_t bytes =
+      gathers == expected.end() ? 0 : sizeof(float) * gathers->second.elements;
+  const Json::json_pointer at("/offload/parameters/bytes_in");
+  for (const Json& event : rank.others) {
+    if (event.value("kind", "") != "memory" || !event.contains(at)) continue;
+    if (event.at(at) == bytes) continue;
+    return fmt::format("step {}, rank {}: {} bytes of offloaded parameters brought in; expected {}",
+                       event.at("step").get<std::int64_t>(), rank.rank, event.at(at).dump(), bytes);
+  }
+  return "";
+}
+
 }  // namespace
 
 Verdict check_calls(const Trace& trace) {
@@ -99,9 +118,10 @@ Verdict check_calls(const Trace& trace) {
     }
     const Config config = parse_config_json(rank.run.at("config").dump(), "the trace's config");
     const auto backend = config.run.backend == "mpi" ? CommBackend::mpi : CommBackend::threads;
-    const std::string text =
-        difference(rank, predicted_step(parse_layout(config.run.layout), plan_of(config),
-                                        config.training.micro_batch, rank.rank, backend));
+    const GroupCalls predicted = predicted_step(parse_layout(config.run.layout), plan_of(config),
+                                                config.training.micro_batch, rank.rank, backend);
+    std::string text = difference(rank, predicted);
+    if (text.empty()) text = offload_difference(rank, config, totals(predicted));
     if (!text.empty()) return fails(verdict, text);
     steps += rank.steps.size();
   }

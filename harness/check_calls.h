@@ -1,5 +1,6 @@
 // check_calls: the calls that every rank of a run counted in each step, and the bytes it sent,
-// against those predicted from the run's Config (parallel/step_cost.h). Pure.
+// against those predicted from the run's Config (parallel/step_cost.h); bytes of offloaded
+// parameters brought in against the gathers. Pure.
 #pragma once
 
 #include "invariants/verdict.h"

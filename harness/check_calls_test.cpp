@@ -65,6 +65,25 @@ TEST(CheckCalls, WhatDiffersIsNamed) {
   expect_fail(wrong, "step 0, rank 0: ");
 }
 
+TEST(CheckCalls, AGatherBringsItsOffloadedShareInOnce) {
+  for (const bool reshard : {true, false}) {
+    Config config = case_config(CaseKind::shallow);
+    config.training.steps = 2;
+    config.run.layout = "dp2.tp2.zero3";
+    config.parallel.offload_parameters = "host";
+    config.parallel.reshard_after_forward = reshard;
+    Trace trace = traced_in_memory(config);
+    const Verdict verdict = check_calls(trace);
+    EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
+    for (Json& event : trace.ranks[1].others) {
+      if (event.at("kind") != "memory" || event.at("step") != 1) continue;
+      Json& bytes = event.at("offload").at("parameters").at("bytes_in");
+      bytes = bytes.get<int>() + 4;
+    }
+    expect_fail(trace, "step 1, rank 1: ");
+  }
+}
+
 TEST(CheckCalls, ATraceWithoutAConfigOrStepsProvesNothing) {
   Trace trace = traced("dp2", "canonical");
   EXPECT_EQ(check_calls({}).outcome, Outcome::inconclusive);

@@ -66,6 +66,9 @@ std::vector<LayoutRow> make_list() {
   with("dp4.zero3",
        {"parallel.unit_layers=2", "parallel.prefetch_forward=0", "parallel.prefetch_backward=0"});
   with("dp2.tp2.zero3", {"parallel.reshard_after_forward=false", "parallel.prefetch_backward=2"});
+  with("dp2.tp2.zero1", {"parallel.offload_optimizer=host", "parallel.offload_window=12288"});
+  add("dp4.zero3", mpi, !lengthy,
+      {"parallel.offload_optimizer=file", "parallel.offload_parameters=file"});
   for (const char* layout : {"dp4", "dp4.zero1", "dp2.zero2", "dp2.zero3", "tp2.sp", "cp2-zigzag",
                              "cp2-ulysses", "dp2.tp2.cp2"}) {
     native(layout);
@@ -81,6 +84,7 @@ std::vector<LayoutRow> make_list() {
   add("pp8", mpi);
   with("pp2", {"parallel.stage_layers=[3,5]"});
   with("pp2-int2", {"parallel.stage_layers=[1,3,2,2]"});
+  with("dp2.pp2.zero3", {"parallel.offload_optimizer=file", "parallel.offload_parameters=host"});
   for (const char* layout :
        {"dp3.pp2.zero1", "dp2.pp4.zero3", "dp4.pp2-int2.zero3-shard2", "dp2.pp3-gpipe.zero2"}) {
     add(layout);

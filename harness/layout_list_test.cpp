@@ -26,7 +26,7 @@ TEST(LayoutList, HasEnoughRowsAndEachOnce) {
   for (const LayoutRow& row : layout_list()) lines.insert(run_line(config_of(row)));
   EXPECT_EQ(lines.size(), layout_list().size());
   EXPECT_GE(layout_list().size(), 60u);
-  EXPECT_EQ(std::ranges::count_if(layout_list(), &LayoutRow::mpi), 13);
+  EXPECT_EQ(std::ranges::count_if(layout_list(), &LayoutRow::mpi), 14);
   EXPECT_EQ(std::ranges::count_if(layout_list(), &LayoutRow::lengthy), 8);
 }
 

@@ -72,6 +72,11 @@ void draw_layout(Config& config, const std::function<bool(const Layout&)>& wante
   config.parallel.prefetch_forward = *rc::gen::inRange(0, 3);
   config.parallel.prefetch_backward = *rc::gen::inRange(0, 3);
   config.parallel.reshard_after_forward = *rc::gen::arbitrary<bool>();
+  const std::vector<std::string> places{"none", "none", "host", "file"};
+  config.parallel.offload_optimizer = one_of(places);
+  config.parallel.offload_window = 12288 * *rc::gen::inRange(1, 3);
+  if (parse_layout(config.run.layout).zero == 3)
+    config.parallel.offload_parameters = one_of(places);
 }
 
 Trace one_rank(Config config) {

@@ -17,18 +17,21 @@ namespace {
 // A leg takes seconds; this long means that something hangs.
 constexpr auto leg_deadline = std::chrono::minutes(5);
 
-// The seconds by part of a metrics file of rank 0; zeros when there is none.
-std::array<double, part_count> read_parts(const std::filesystem::path& file) {
-  std::array<double, part_count> out{};
+// The seconds by part, and those of offload, of a metrics file of rank 0; zeros when there is none.
+void read_seconds(const std::filesystem::path& file, LegResult& out) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
-    const Json parts = parse_json(line, file.string()).value("parts", Json::object());
+    const Json step = parse_json(line, file.string());
+    const Json parts = step.value("parts", Json::object());
     for (int i = 0; i < part_count; ++i) {
       const auto key = std::string(name(static_cast<Part>(i)));
-      if (parts.contains(key)) out[static_cast<std::size_t>(i)] += parts[key].get<double>();
+      if (parts.contains(key)) out.parts[static_cast<std::size_t>(i)] += parts[key].get<double>();
+    }
+    for (const char* what : {"optimizer", "parameters"}) {  // views are of no part
+      const Json offload = step.value("offload", Json::object());
+      out.offload_seconds += offload.value(what, Json::object()).value("seconds", 0.0);
     }
   }
-  return out;
 }
 
 void write_run_line(const Config& config, const std::string& path) {
@@ -71,7 +74,7 @@ LegResult run_leg(const Leg& leg, const std::string& directory, const std::atomi
   }
   out.seconds = std::chrono::duration<double>(Clock::real().now() - begun).count();
   try {
-    out.parts = read_parts(root / "metrics" / "metrics.rank_00000.jsonl");
+    read_seconds(root / "metrics" / "metrics.rank_00000.jsonl", out);
     out.trace = read_trace(request.trace.directory);
   } catch (const Error& error) {
     // A leg that ended well must have left a trace.

@@ -37,6 +37,7 @@ struct LegResult {
   bool interrupted = false;    // by Ctrl-C
   double seconds = 0;
   std::array<double, part_count> parts{};  // seconds of rank 0 by part, over all steps
+  double offload_seconds = 0;              // within those: transfers of what is offloaded
 };
 
 using Traces = std::map<std::string, Trace>;  // by leg

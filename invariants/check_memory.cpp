@@ -1,11 +1,13 @@
 // optimizer bytes: what ZeRO promises, counted from live buffers: masters and two moments are 12
-// bytes a parameter, shared by R ranks. P is what one rank of a tensor and pipeline coordinate has
-// to do with: its pieces, and parameters that are not cut.
+// bytes a parameter, shared by R ranks, on the device or where they are offloaded. P is what one
+// rank of a tensor and pipeline coordinate has to do with: its pieces, and parameters that are not
+// cut.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
 
 #include "base/error.h"
+#include "invariants/offload_rules.h"
 #include "invariants/ruling.h"
 #include "invariants/run_facts.h"
 #include "invariants/tensor_grid.h"
@@ -59,7 +61,10 @@ OptimizerBytes optimizer_bytes(const RankTrace& rank) {
         !bytes["optimizer"].is_number_integer()) {
       continue;
     }
-    const auto value = bytes["optimizer"].get<std::int64_t>();
+    auto value = bytes["optimizer"].get<std::int64_t>();
+    if (bytes.contains("optimizer_offloaded") && bytes["optimizer_offloaded"].is_number_integer()) {
+      value += bytes["optimizer_offloaded"].get<std::int64_t>();
+    }
     out.least = out.any ? std::min(out.least, value) : value;
     out.most = out.any ? std::max(out.most, value) : value;
     if (bytes.contains("units") && bytes["units"].is_number_integer()) {
@@ -102,7 +107,8 @@ Verdict check_optimizer_bytes(const Trace& trace) {
       open_verdict("optimizer bytes",
                    "every rank holds 12 P / R optimizer bytes, up to less than one block of "
                    "1,024 elements for each unit that is shared on its own, and the R ranks "
-                   "together hold 12 P exactly");
+                   "together hold 12 P exactly; of what is offloaded, no more than the window is "
+                   "on the device, and nothing after a step");
   if (trace.ranks.empty()) return undecided(verdict, "no rank wrote a trace");
   if (kept_to(trace))
     return undecided(verdict, kept_text(trace) + ": P counts the elements of all");
@@ -114,6 +120,7 @@ Verdict check_optimizer_bytes(const Trace& trace) {
     return fails(verdict,
                  fmt::format("{} rank traces of a world of {}", trace.ranks.size(), trace.world()));
   }
+  const OffloadClaim offload = offload_claim(trace);
   std::map<std::string, Sharers> groups;
   for (const RankTrace& rank : trace.ranks) {
     const std::string at = model_coordinates(rank);
@@ -123,6 +130,9 @@ Verdict check_optimizer_bytes(const Trace& trace) {
     }
     const OptimizerBytes held = optimizer_bytes(rank);
     if (!held.any) return undecided(verdict, fmt::format("rank {} traced no memory", rank.rank));
+    if (const std::string text = offload_problem(rank, offload); !text.empty()) {
+      return fails(verdict, text);
+    }
     if (held.least != held.most) {
       return fails(verdict, fmt::format("rank {}: optimizer bytes change from {} to {}", rank.rank,
                                         held.least, held.most));

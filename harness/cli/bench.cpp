@@ -5,6 +5,7 @@
 #include "harness/bench/cases.h"
 #include "harness/bench/comm.h"
 #include "harness/bench/crashes.h"
+#include "harness/bench/offload.h"
 #include "harness/bench/overlap.h"
 #include "harness/bench/pipeline.h"
 #include "harness/bench/reduction.h"
@@ -176,6 +177,9 @@ void add_bench(CLI::App& app, int& status) {
   add_rounds<bench::OverlapBenchOptions>(
       *bench, status, "overlap", "Communication that native data parallelism hides",
       {bench::run_overlap_bench, bench::print_overlap_bench, bench::overlap_bench_status});
+  add_rounds<bench::OffloadBenchOptions>(
+      *bench, status, "offload", "A step with its state in host memory and in files",
+      {bench::run_offload_bench, bench::print_offload_bench, nullptr});
   add_cases(*bench, status);
   add_crashes(*bench, status);
   add_comm_rank(*bench, status);
