@@ -42,13 +42,19 @@ CheckpointFacts facts_of(const std::string& id) {
   return testing::small_facts(std::stoll(id.substr(id.rfind('-') + 1)));
 }
 
+void save_plainly(std::unique_ptr<Communicator> comm, Storage& storage, const std::string& id,
+                  testing::State& state) {
+  testing::save_small(storage, *comm, id, state, facts_of(id));
+}
+
 CrashWorld::CrashWorld() : memory_(memory_storage()), journal_(std::make_shared<Journal>()) {}
 
 std::shared_ptr<Storage> CrashWorld::storage() {
   return recorded(memory_, journal_);
 }
 
-bool CrashWorld::save(const std::string& id, std::uint64_t seed, int ranks) {
+bool CrashWorld::save(const std::string& id, std::uint64_t seed, int ranks,
+                      const RankSave& rank_save) {
   expect(id, seed);
   ThreadWorld world(ranks, std::chrono::seconds(120));
   std::vector<std::atomic<int>> epochs(static_cast<std::size_t>(ranks));
@@ -60,8 +66,9 @@ bool CrashWorld::save(const std::string& id, std::uint64_t seed, int ranks) {
     // One rank needs no epochs: its operations are in order, also beside other writers'.
     const auto disk = recorded(memory_, journal_, rank, ranks > 1 ? &epoch : nullptr);
     try {
-      CountingCommunicator comm(world.communicator(rank), epoch);
-      save_on_rank(comm, *disk, id, seed);
+      testing::State state = small_state(seed);
+      rank_save(std::make_unique<CountingCommunicator>(world.communicator(rank), epoch), *disk, id,
+                state);
     } catch (const Error&) {
       ++failures;
     } catch (...) {
@@ -77,12 +84,6 @@ bool CrashWorld::save(const std::string& id, std::uint64_t seed, int ranks) {
   if (ranks > 1) journal_->set_epoch(journal_->epoch() + epochs_of_a_save);
   if (failures == 0) promise(id);
   return failures == 0;
-}
-
-void CrashWorld::save_on_rank(Communicator& comm, Storage& storage, const std::string& id,
-                              std::uint64_t seed) {
-  testing::State state = small_state(seed);
-  testing::save_small(storage, comm, id, state, facts_of(id));
 }
 
 void CrashWorld::expect(const std::string& id, std::uint64_t seed) {
@@ -103,6 +104,7 @@ void CrashWorld::settle() {
   given_ = promised_;
   journal_->note(Operation::Kind::settle);
   crash_from_here();
+  journal_->set_epoch(journal_->epoch() + epochs_of_a_save);
 }
 
 void CrashWorld::crash_from_here() {

@@ -20,6 +20,12 @@ testing::State small_state(std::uint64_t seed);
 // The facts of a checkpoint of that state; the step is the number in the id ("step-2").
 CheckpointFacts facts_of(const std::string& id);
 
+// How a rank saves its share of `state` under `id`: done, or an Error, when it returns.
+using RankSave = std::function<void(std::unique_ptr<Communicator> comm, Storage& storage,
+                                    const std::string& id, testing::State& state)>;
+void save_plainly(std::unique_ptr<Communicator> comm, Storage& storage, const std::string& id,
+                  testing::State& state);
+
 class CrashWorld {
  public:
   CrashWorld();
@@ -29,7 +35,8 @@ class CrashWorld {
 
   // Saves the state of `seed` on `ranks` ranks, which may take any order among themselves; when it
   // has succeeded, the id is promised. False: it ended in an Error.
-  bool save(const std::string& id, std::uint64_t seed, int ranks);
+  bool save(const std::string& id, std::uint64_t seed, int ranks,
+            const RankSave& rank_save = save_plainly);
 
   void expect(const std::string& id, std::uint64_t seed);  // the id may be there, with this state
   void promise(const std::string& id);                     // it must be there from here on
@@ -48,9 +55,6 @@ class CrashWorld {
   const std::set<std::string>& given() const { return given_; }  // promised before settle()
 
  private:
-  void save_on_rank(Communicator& comm, Storage& storage, const std::string& id,
-                    std::uint64_t seed);
-
   std::shared_ptr<Storage> memory_;
   std::shared_ptr<Journal> journal_;
   std::map<std::string, std::set<std::uint64_t>> expected_;

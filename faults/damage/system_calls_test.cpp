@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
 #include "base/temp_folder.h"
+#include "checkpoint/checkpoint_testing.h"
 #include "faults/crash_states/crash_world.h"
 #include "faults/crash_states/judge.h"
 #include "faults/damage/failing_calls_testing.h"
@@ -200,6 +202,26 @@ TEST(SystemCalls, OfALoadMayFail) {
           failures += outcome.threw ? 1 : 0;
         });
   EXPECT_GT(failures, 20);
+}
+
+// What is saved under a root whose name is lost is lost.
+TEST(SystemCalls, TheNameOfANewRootIsSynced) {
+  const TempFolder folder;
+  const std::string sync = "fsync " + folder.path();
+  for (const bool made : {true, false}) {
+    arm(folder.path(), -1, Fault::error, 0);
+    posix_storage(folder.file("root"), true);
+    const std::vector<std::string> calls = disarm();
+    EXPECT_NE(std::find(calls.begin(), calls.end(), sync), calls.end()) << made;
+  }
+  const auto failing = [&](const std::string& root) {
+    arm(folder.path(), 1, Fault::error, EIO);  // after the open of the parent
+    posix_storage(root, true);
+  };
+  failing(folder.file("root"));  // it was there: not for us to say
+  EXPECT_EQ(disarm().at(1), sync);
+  EXPECT_EQ(testing::error_of([&] { failing(folder.file("other")); }).kind(), ErrorKind::io);
+  EXPECT_EQ(disarm().at(1), sync);
 }
 
 }  // namespace

@@ -298,12 +298,20 @@ class PosixStorage : public Storage {
   Descriptor fd_;
 };
 
+// A root that a crash takes away takes all checkpoints with it. One that was there may be that of a
+// process which was killed before this; its parent need not be readable.
+void sync_name(const Descriptor& root_fd, const std::string& root, bool made) {
+  const Descriptor parent = open_at(root_fd.get(), "..", O_RDONLY | O_DIRECTORY);
+  const bool synced =
+      parent.get() >= 0 && retry_interrupted([&] { return ::fsync(parent.get()); }) == 0;
+  if (!synced && made) fail("sync directory", root + "/..", errno);
+}
+
 }  // namespace
 
 std::unique_ptr<Storage> posix_storage(const std::string& root, bool create_root) {
-  if (create_root && ::mkdir(root.c_str(), 0777) != 0 && errno != EEXIST) {
-    fail("make directory", root, errno);
-  }
+  const bool made = create_root && ::mkdir(root.c_str(), 0777) == 0;
+  if (create_root && !made && errno != EEXIST) fail("make directory", root, errno);
   Descriptor fd = open_at(AT_FDCWD, root.c_str(), O_PATH | O_DIRECTORY);
   if (fd.get() < 0 && (errno == ENOENT || errno == ENOTDIR)) {
     throw Error(ErrorKind::bad_input, root,
@@ -311,6 +319,7 @@ std::unique_ptr<Storage> posix_storage(const std::string& root, bool create_root
                             std::generic_category().message(errno)));
   }
   if (fd.get() < 0) fail("open directory", root, errno);
+  if (create_root) sync_name(fd, root, made);
   return std::make_unique<PosixStorage>(root, std::move(fd));
 }
 

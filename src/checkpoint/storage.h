@@ -47,7 +47,7 @@ void check_storage_path(const std::string& path, bool root_is_fine = false);
 // The whole file; Error corrupt, before it is read, when it is longer than max_bytes.
 std::string read_text(Storage& storage, const std::string& path, std::uint64_t max_bytes);
 
-// A directory of the file system. A missing root is made (one level) or is Error bad_input.
+// A directory of the file system. A missing root is made and synced (one level), or bad_input.
 std::unique_ptr<Storage> posix_storage(const std::string& root, bool create_root);
 // Files in memory: for tests and models. Files survive for the life of the object.
 std::unique_ptr<Storage> memory_storage();
