@@ -54,7 +54,8 @@ Counts totals(const GroupCalls& groups) {
 std::string difference(const Counts& expected, const Counts& found) {
   Counts all = expected;
   all.insert(found.begin(), found.end());
-  for (const auto& [what, unused] : all) {
+  for (const auto& each : all) {
+    const std::string& what = each.first;
     const auto in = [&what](const Counts& counts) {
       const auto at = counts.find(what);
       return at == counts.end() ? Count{} : at->second;

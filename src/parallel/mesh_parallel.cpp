@@ -26,7 +26,7 @@ std::int64_t largest(const std::vector<UnitSpec>& specs) {
   return elements;
 }
 
-class MeshParallel : public Plan {
+class MeshParallel final : public Plan {
  public:
   MeshParallel(Mesh& mesh, const PlanOptions& options)
       : options_(options),
