@@ -20,14 +20,14 @@ TEST(CrashStates, OfPlainSavesAreOldOrNew) {
 }
 
 TEST(CrashStates, OfInterruptedSavesAreOldOrNew) {
-  const Tally all = testing::expect_none_broken(interrupted_saves(), 8);
+  const Tally all = testing::expect_none_broken(interrupted_saves(), 32);
   EXPECT_GT(all.different, 15000u);
   EXPECT_GT(all.count(Verdict::new_one), 1000u);
   EXPECT_EQ(all.count(Verdict::none_yet), 0u);
 }
 
 TEST(CrashStates, OfTwoWritersAreOldOrNew) {
-  const Tally all = testing::expect_none_broken(two_writers(), 8);
+  const Tally all = testing::expect_none_broken(two_writers(), 32);
   EXPECT_GT(all.different, 5000u);
   EXPECT_GT(all.count(Verdict::new_one), 1000u);
   EXPECT_EQ(all.count(Verdict::none_yet), 0u);
