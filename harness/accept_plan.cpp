@@ -7,6 +7,9 @@
 #include "checkpoint/manifest.h"
 #include "harness/native_legs.h"
 #include "invariants/trace_checks.h"
+#include "mesh/layout.h"
+#include "parallel/legality.h"
+#include "train/sections.h"
 
 namespace shardproof {
 namespace {
@@ -34,6 +37,19 @@ void plan_layout_verdict(const Corpus& corpus, const std::string& subject,
   out.push_back({subject, {"dp1", "main"}, [](const Traces& t) {
                    return check_layout(trace_of(t, "dp1"), trace_of(t, "main"));
                  }});
+}
+
+// Legal for the Case, and not `config`'s own: what one layout saved, another continues. Native sums
+// follow the layout, so there a run continues on its own.
+std::string layout_to_resume_on(const Config& config) {
+  if (config.numerics.reduction == "native") return config.run.layout;
+  const Layout own = parse_layout(config.run.layout);
+  for (const char* text : {"dp2.tp2.zero3", "dp2.tp2.zero1", "dp2.zero3", "tp2.sp", "dp2"}) {
+    const Layout layout = parse_layout(text);
+    if (layout == own) continue;
+    if (problem(layout, shape_of(config), config.micro_batches()).empty()) return text;
+  }
+  return "dp1";  // always legal; for a run on dp1 that has a single piece of everything
 }
 
 }  // namespace
@@ -85,6 +101,11 @@ std::vector<Leg> plan_legs(const Corpus& corpus, const std::string& checkpoints)
   repeat.name = "repeat";
   resumed.name = "resumed";
   resumed.config.checkpoint = loading("main");
+  resumed.config.run.layout = layout_to_resume_on(corpus.config);
+  if (resumed.config.run.layout != corpus.config.run.layout) {
+    resumed.config.parallel = {};
+    resumed.config.training.accumulation = 0;  // follows from the layout
+  }
   resumed.resume = id;
   std::vector<Leg> out = {main};
   if (corpus.native()) {
@@ -148,7 +169,9 @@ std::vector<PlannedVerdict> plan_verdicts(const Corpus& corpus) {
   single(check_optimizer);
   judge(main, {"main"},
         [=](const Traces& t) { return check_verified(trace_of(t, "main"), step_id(cut)); });
-  judge(main, {"main", "resumed"}, [=](const Traces& t) {
+  const std::string resumed =
+      fmt::format("{}, continued on {}", main, layout_to_resume_on(corpus.config));
+  judge(resumed, {"main", "resumed"}, [=](const Traces& t) {
     return check_resume(trace_of(t, "main"), trace_of(t, "resumed"), cut);
   });
   if (corpus.kill) {

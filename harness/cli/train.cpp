@@ -47,6 +47,7 @@ struct TrainOptions {
 };
 
 void add_common(CLI::App& verb, TrainOptions& options) {
+  verb.add_option("--layout", options.layout, "dp4.zero1, or dp=4,zero=1")->check(not_empty());
   verb.add_option("--set", options.set, "Set any key of the config: training.steps=10")
       ->type_name("KEY=VALUE");
   verb.add_option("--steps", options.steps, "Optimizer steps in all (training.steps)")
@@ -266,7 +267,6 @@ void add_train(CLI::App& app, int& status) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* verb = app.add_subcommand("train", "Train a GPT on any legal layout");
   verb->add_option("CONFIG", options->config_file, "TOML, or JSON with the same keys");
-  verb->add_option("--layout", options->layout, "dp4.zero1, or dp=4,zero=1")->check(not_empty());
   verb->add_option("--checkpoint", options->checkpoint, "Save checkpoints into this folder")
       ->check(not_empty());
   add_common(*verb, *options);
@@ -286,7 +286,8 @@ void add_train(CLI::App& app, int& status) {
 
 void add_resume(CLI::App& app, int& status) {
   auto options = std::make_shared<TrainOptions>();
-  CLI::App* verb = app.add_subcommand("resume", "Continue a run from its checkpoint");
+  CLI::App* verb =
+      app.add_subcommand("resume", "Continue a run from its checkpoint, on any legal layout");
   verb->add_option("DIR", options->checkpoint, "Folder of checkpoints")->required();
   verb->add_option("ID", options->checkpoint_id, "Checkpoint; the newest by default");
   add_common(*verb, *options);
@@ -294,6 +295,7 @@ void add_resume(CLI::App& app, int& status) {
       "Examples:\n"
       "  shardproof resume ckpt\n"
       "  shardproof resume ckpt --steps 200\n"
+      "  shardproof resume ckpt --layout dp2.tp2.zero3 --backend mpi\n"
       "  shardproof resume ckpt step-00000010 --trace out");
   verb->callback([options, &status] { status = resume(*options); });
 }

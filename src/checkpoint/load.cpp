@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <tuple>
 
 #include "base/error.h"
+#include "checkpoint/reshard.h"
 #include "checkpoint/shard_file.h"
 
 namespace shardproof {
@@ -32,69 +32,18 @@ std::int64_t step_of(Storage& storage, const std::string& id) {
   }
 }
 
-std::string label(const LoadItem& item) {
-  return fmt::format("{}/{} piece {} [{}:{}]", item.piece.name, item.what, item.piece.piece,
-                     item.range.lo, item.range.hi);
-}
-
-std::string describe(Dtype dtype, int pieces, const Shape& global, const Box& box) {
-  return Json{{"dtype", name(dtype)},
-              {"pieces", pieces},
-              {"shape", global},
-              {"box", {box.offsets, box.shape}}}
-      .dump();
-}
-
-void check_item(const LoadItem& item) {
-  const std::int64_t count = item.piece.elements();
-  const ElementRange range = item.range;
-  const bool aligned =
-      range.lo % block_elements == 0 && (range.hi % block_elements == 0 || range.hi == count);
-  const bool inside = 0 <= range.lo && range.lo <= range.hi && range.hi <= count;
-  if (!inside || !aligned || (range.size() > 0 && item.data == nullptr)) {
-    throw Error(ErrorKind::bad_input, label(item),
-                fmt::format("expected room for a run of whole blocks of {} within {} elements",
-                            block_elements, count));
-  }
-}
-
-// The entries of the item's piece, ascending; Error refused unless they are the same tensor.
-std::span<const ManifestEntry> entries_of(const Manifest& manifest, const LoadItem& item) {
-  const auto wanted = std::tie(item.piece.name, item.what, item.piece.piece);
-  const auto key = [](const ManifestEntry& entry) {
-    return std::tie(entry.name, entry.what, entry.piece);
-  };
-  const auto begin =
-      std::partition_point(manifest.entries.begin(), manifest.entries.end(),
-                           [&](const ManifestEntry& entry) { return key(entry) < wanted; });
-  const auto end = std::find_if(begin, manifest.entries.end(),
-                                [&](const ManifestEntry& entry) { return key(entry) != wanted; });
-  const std::string place = fmt::format("checkpoint {}: {}", manifest.id, label(item));
-  if (begin == end) throw Error(ErrorKind::refused, place, "the checkpoint holds no such piece");
-  const std::string expected =
-      describe(item.dtype, item.piece.pieces, item.piece.global_shape, item.piece.box);
-  const std::string found = describe(begin->dtype, begin->pieces, begin->global_shape, begin->box);
-  if (expected != found) {
-    throw Error(ErrorKind::refused, place, fmt::format("expected {}, found {}", expected, found));
-  }
-  return {begin, end};
-}
-
-void load_item(Storage& storage, const Manifest& manifest, const LoadItem& item,
-               std::vector<std::byte>& staging) {
-  const std::size_t element = size_of(item.dtype);
-  for (const ManifestEntry& entry : entries_of(manifest, item)) {
-    const std::int64_t lo = std::max(entry.range.lo, item.range.lo);
-    const std::int64_t hi = std::min(entry.range.hi, item.range.hi);
-    for (std::int64_t at = lo; at < hi; at += chunk_blocks * block_elements) {
-      const std::int64_t count = std::min(hi - at, chunk_blocks * block_elements);
-      staging.resize(static_cast<std::size_t>(count) * element);
-      read_blocks(storage, entry, (at - entry.range.lo) / block_elements,
-                  (count + block_elements - 1) / block_elements, staging);
-      std::memcpy(static_cast<std::byte*>(item.data) +
-                      static_cast<std::size_t>(at - item.range.lo) * element,
-                  staging.data(), staging.size());
-    }
+void read_into(Storage& storage, const ManifestEntry& entry, const BlockRead& read,
+               const LoadItem& item, std::vector<std::byte>& staging) {
+  const std::size_t block_bytes = block_elements * size_of(item.dtype);
+  auto* out = static_cast<std::byte*>(item.data) +
+              static_cast<std::size_t>(read.at) * size_of(item.dtype);
+  for (std::int64_t done = 0; done < read.blocks; done += chunk_blocks) {
+    const std::int64_t count = std::min(chunk_blocks, read.blocks - done);
+    const BlockRun run = block_run(entry, read.first + done, count);
+    staging.resize(run.end - run.begin);
+    read_blocks(storage, entry, read.first + done, count, staging);
+    std::memcpy(out + static_cast<std::size_t>(done) * block_bytes, staging.data(),
+                staging.size());
   }
 }
 
@@ -133,13 +82,14 @@ Manifest read_manifest(Storage& storage, const std::string& id) {
 }
 
 void load_state(Storage& storage, const Manifest& manifest, std::span<const LoadItem> items) {
-  for (const LoadItem& item : items) {
-    check_item(item);
-    if (item.range.size() > 0) entries_of(manifest, item);
-  }
+  std::vector<std::vector<BlockRead>> reads;
+  reads.reserve(items.size());
+  for (const LoadItem& item : items) reads.push_back(reads_of(manifest, item));
   std::vector<std::byte> staging;
-  for (const LoadItem& item : items) {
-    if (item.range.size() > 0) load_item(storage, manifest, item, staging);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    for (const BlockRead& read : reads[i]) {
+      read_into(storage, manifest.entries[read.entry], read, items[i], staging);
+    }
   }
 }
 

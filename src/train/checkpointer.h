@@ -21,8 +21,8 @@ class Checkpointer {
   virtual std::string save(Plan& plan, const CheckpointFacts& facts) = 0;
   // Collective. Verifies everything, compares `expected` with the manifest, loads into the plan.
   // Error refused naming each difference, expected and found: data digest, tokenizer digest, seeds,
-  // the Case keys of the config that determine the bits, layout (another dp needs resharding, which
-  // is not supported yet), kernel fingerprint, the set of pieces; or the manifest's first fact that
+  // the Case keys of the config that determine the bits, the layout under native reduction (any legal
+  // one reads what any other wrote under canonical), kernel fingerprint, the set of pieces; or the manifest's first fact that
   // contradicts another (manifest_facts.h); corrupt for damage. Empty id: the
   // newest. After an Error the plan's state is unspecified.
   virtual CheckpointFacts load(Plan& plan, const std::string& id,
