@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "checkpoint/background_save.h"
 #include "harness/output_path.h"
 #include "harness/rank_facts.h"
 #include "mesh/layout.h"
@@ -17,6 +18,7 @@
 #include "parallel/agreement.h"
 #include "parallel/make_plan.h"
 #include "train/memory_ledger.h"
+#include "train/saver.h"
 #include "train/sections.h"
 
 namespace shardproof {
@@ -114,7 +116,8 @@ class RankRun {
     const auto plan = make_plan(mesh, plan_options());
     Loader loader(dataset_, loader_of(config_), plan->micro_batches());
     const auto storage = open_storage();
-    const auto checkpointer = storage ? make_checkpointer(*storage, *comm_) : nullptr;
+    const auto checkpointer =
+        storage ? make_checkpointer(*storage, *comm_, config_.checkpoint.background) : nullptr;
     Trainer trainer({config_, *plan, loader, *dataset_, program(), trace_, metrics_, hooks_,
                      checkpointer.get(), ledger, peak_flops(), request_.stop});
     trace_.run(run_facts(mesh));
@@ -123,28 +126,26 @@ class RankRun {
     agree_on_parameters(mesh, *plan);
     trainer.trace_start();
     trace_calls(trainer.next_step() - 1, "start");
-    steps(trainer);
+    steps(trainer, checkpointer.get());
     trace_.end(trainer.next_step());
   }
 
-  void steps(Trainer& trainer) {
+  void steps(Trainer& trainer, Checkpointer* checkpoints) {
+    std::optional<Saver> saver;
+    if (checkpoints != nullptr) {
+      saver.emplace(config_.checkpoint, trainer, *checkpoints,
+                    [&](const std::string& why) { warn(why); });
+    }
     bool stop = false;
-    bool saved = false;
     while (trainer.next_step() < config_.training.steps && !stop) {
       const StepResult result = trainer.step();
       trace_calls(result.step, "step");
       if (comm_->rank() == 0 && request_.on_step) request_.on_step(result, metrics_.last());
       stop = result.stop;
-      const int every = config_.checkpoint.every;
-      saved = every > 0 && trainer.next_step() % every == 0;
-      if (saved) save(trainer);
+      if (saver) saver->after_step();
+      trace_calls(trainer.next_step() - 1, "save");
     }
-    if (config_.checkpoint.last && !saved) save(trainer);
-  }
-
-  void save(Trainer& trainer) {
-    if (!has_checkpoints()) return;
-    trainer.save();
+    if (saver) saver->finish();
     trace_calls(trainer.next_step() - 1, "save");
   }
 
@@ -162,8 +163,8 @@ class RankRun {
                 comm_->rank());
   }
 
-  bool has_checkpoints() const {
-    return request_.storage != nullptr || !config_.checkpoint.directory.empty();
+  void warn(const std::string& why) const {
+    if (comm_->rank() == 0) fmt::print(stderr, "shardproof: nothing was pruned: {}\n", why);
   }
 
   std::shared_ptr<Storage> open_storage() const {
@@ -210,11 +211,12 @@ class RankRun {
   void trace_calls(std::int64_t step, const char* part) {
     const auto counts = recorder_->take_counts();
     if (!trace_.enabled()) return;
+    const std::string background = fmt::format("{}/{}", comm_->group().name, background_group);
     for (const auto& [key, count] : counts) {
       const auto& [group, kind, dtype] = key;
       trace_.event(Json{{"kind", "comm"},
                         {"step", step},
-                        {"part", part},
+                        {"part", group.starts_with(background) ? "background" : part},
                         {"group", group},
                         {"op", std::string(name(kind))},
                         {"dtype", std::string(name(dtype))},

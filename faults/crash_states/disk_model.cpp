@@ -60,6 +60,7 @@ int DiskModel::find(const std::string& path) const {
 void DiskModel::change(const std::string& path, int node, bool link) {
   const auto [parent, name] = split(path);
   const int directory = find(parent);
+  if (directory < 0 && node < 0) return;  // removing from a folder that is gone
   SP_CHECK(directory >= 0, path);
   auto& now = nodes_[static_cast<std::size_t>(directory)].now;
   if (node < 0 && !now.contains(name)) return;  // removing what is missing

@@ -99,9 +99,13 @@ void show_table(const Manifest& manifest) {
   line("cursor", facts.cursor);
   line("data digest", facts.data_digest);
   line("tokenizer digest", facts.tokenizer_digest);
+  line("template digest", facts.template_digest);
+  line("packing", facts.packing);
+  line("parameter groups", facts.parameter_groups);
   line("seeds", facts.seeds);
   line("versions", facts.versions);
   line("kernels", facts.kernel_fingerprint);
+  if (!facts.origin.empty()) line("origin", facts.origin);
   line("config", facts.config);
   fmt::print("\n{:>14}  {:<12}  file\n", "bytes", "sha256");
   for (const ShardFileRef& file : manifest.files) {

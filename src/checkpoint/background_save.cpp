@@ -8,8 +8,8 @@
 
 namespace shardproof {
 
-BackgroundSave::BackgroundSave(std::shared_ptr<Storage> storage, std::unique_ptr<Communicator> comm)
-    : storage_(std::move(storage)), comm_(std::move(comm)) {}
+BackgroundSave::BackgroundSave(Storage& storage, std::unique_ptr<Communicator> comm)
+    : storage_(storage), comm_(std::move(comm)) {}
 
 BackgroundSave::~BackgroundSave() {
   if (thread_.joinable()) thread_.join();  // its waits have deadlines
@@ -17,7 +17,7 @@ BackgroundSave::~BackgroundSave() {
 
 void BackgroundSave::start(const std::string& id, const CheckpointFacts& facts,
                            std::span<const SaveItem> mine) {
-  SP_CHECK(!under_way());
+  SP_CHECK(!under_way(), "a save is under way: finish it first");
   id_ = id;
   facts_ = facts;
   failure_ = nullptr;
@@ -25,7 +25,7 @@ void BackgroundSave::start(const std::string& id, const CheckpointFacts& facts,
   ended_ = false;
   thread_ = std::thread([this, items] {
     try {
-      report_ = save_checkpoint(*storage_, *comm_, id_, facts_, items);
+      report_ = save_checkpoint(storage_, *comm_, id_, facts_, items);
     } catch (...) {
       failure_ = std::current_exception();
     }

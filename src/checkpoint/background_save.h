@@ -1,8 +1,8 @@
 // background_save: a checkpoint that is written while training goes on. start() copies what is to
 // be saved, so that the state may change as soon as it returns; a thread of this object then runs
 // save_checkpoint on a communicator of its own.
-// Guarantee: one save at a time. start() waits for the one before, so that a slow disk delays the
-// next save and never tears one; what save.h promises of crashes and failures holds unchanged.
+// Guarantee: one save at a time: a slow disk delays the next save and never tears one. What save.h
+// promises of crashes and failures holds unchanged.
 // Memory: one copy of what this rank saves, kept for the next save.
 // Collective: all ranks start the same saves in the same order. Torch-free.
 // Thread rule: one owner; the communicator and, while a save is under way, the storage are the
@@ -22,10 +22,13 @@
 
 namespace shardproof {
 
+// The label of the communicator that saves in the background use, beside the steps' own.
+inline constexpr const char* background_group = "save";
+
 class BackgroundSave {
  public:
-  // `comm` is used by nobody else. Both outlive nothing: they are owned.
-  BackgroundSave(std::shared_ptr<Storage> storage, std::unique_ptr<Communicator> comm);
+  // `comm` is used by nobody else; the storage outlives this object.
+  BackgroundSave(Storage& storage, std::unique_ptr<Communicator> comm);
   // Waits for a save under way; its failure is then lost: call finish() first.
   ~BackgroundSave();
   BackgroundSave(const BackgroundSave&) = delete;
@@ -46,7 +49,7 @@ class BackgroundSave {
  private:
   std::span<const SaveItem> copy(std::span<const SaveItem> mine);
 
-  std::shared_ptr<Storage> storage_;
+  Storage& storage_;
   std::unique_ptr<Communicator> comm_;
   std::vector<std::byte> bytes_;  // the copy
   std::vector<SaveItem> items_;   // into it

@@ -49,9 +49,13 @@ struct CheckpointFacts {
   Json cursor = Json::object();  // data cursor
   std::string data_digest;
   std::string tokenizer_digest;
+  std::string template_digest;             // of the chat or document template; "none"
+  std::string packing;                     // "none" | "documents"
+  Json parameter_groups = Json::object();  // {"decay": [names], "no_decay": [names]}
   Json seeds = Json::object();
   Json versions = Json::object();  // code and libraries
   std::string kernel_fingerprint;
+  Json origin = Json::object();  // what the run began from, unless from its seeds (train/origin.h)
 };
 
 struct ShardFileRef {
@@ -61,7 +65,7 @@ struct ShardFileRef {
 };
 
 struct Manifest {
-  static constexpr int schema = 1;
+  static constexpr int schema = 2;
   std::string id;
   CheckpointFacts facts;
   std::vector<ShardFileRef> files;

@@ -172,15 +172,20 @@ Json to_json(const CheckpointFacts& facts) {
               {"cursor", facts.cursor},
               {"data_digest", facts.data_digest},
               {"tokenizer_digest", facts.tokenizer_digest},
+              {"template_digest", facts.template_digest},
+              {"packing", facts.packing},
+              {"parameter_groups", facts.parameter_groups},
               {"seeds", facts.seeds},
               {"versions", facts.versions},
-              {"kernel_fingerprint", facts.kernel_fingerprint}};
+              {"kernel_fingerprint", facts.kernel_fingerprint},
+              {"origin", facts.origin}};
 }
 
 CheckpointFacts facts_from_json(const Json& json, const std::string& place) {
   expect_keys(json,
               {"step", "run_line", "config", "layout", "schedule", "cursor", "data_digest",
-               "tokenizer_digest", "seeds", "versions", "kernel_fingerprint"},
+               "tokenizer_digest", "template_digest", "packing", "parameter_groups", "seeds",
+               "versions", "kernel_fingerprint", "origin"},
               place);
   CheckpointFacts facts;
   facts.step = integer_member(json, "step", place);
@@ -195,9 +200,13 @@ CheckpointFacts facts_from_json(const Json& json, const std::string& place) {
   facts.cursor = object_member(json, "cursor", place);
   facts.data_digest = string_member(json, "data_digest", place);
   facts.tokenizer_digest = string_member(json, "tokenizer_digest", place);
+  facts.template_digest = string_member(json, "template_digest", place);
+  facts.packing = string_member(json, "packing", place);
+  facts.parameter_groups = object_member(json, "parameter_groups", place);
   facts.seeds = object_member(json, "seeds", place);
   facts.versions = object_member(json, "versions", place);
   facts.kernel_fingerprint = string_member(json, "kernel_fingerprint", place);
+  facts.origin = object_member(json, "origin", place);
   return facts;
 }
 

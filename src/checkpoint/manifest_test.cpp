@@ -124,8 +124,8 @@ TEST(Manifest, EveryChangedByteAndEveryCutIsRefused) {
 
 TEST(Manifest, UnknownSchemaIsRefused) {
   expect_refused(
-      "schema 2; this program reads schema 1",
-      [](Json& json) { json["shardproof_checkpoint"] = 2; }, ErrorKind::refused);
+      "schema 3; this program reads schema 2",
+      [](Json& json) { json["shardproof_checkpoint"] = 3; }, ErrorKind::refused);
 }
 
 TEST(Manifest, MissingUnknownAndDuplicateKeysAreRefused) {

@@ -212,6 +212,7 @@ class Save {
     compare("seeds", mine.facts.seeds.dump(), there.facts.seeds.dump());
     compare("data digest", mine.facts.data_digest, there.facts.data_digest);
     compare("tokenizer digest", mine.facts.tokenizer_digest, there.facts.tokenizer_digest);
+    compare("origin", mine.facts.origin.dump(), there.facts.origin.dump());
   }
 
   void remove_quietly(const std::string& path) {

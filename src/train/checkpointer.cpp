@@ -8,8 +8,10 @@
 #include <set>
 #include <utility>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "checkpoint/agreement.h"
+#include "checkpoint/background_save.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
 #include "checkpoint/storage.h"
@@ -73,6 +75,10 @@ void require_expected(const CheckpointFacts& expected, const Manifest& manifest)
   Differences differences;
   differences.compare("data digest", expected.data_digest, found.data_digest);
   differences.compare("tokenizer digest", expected.tokenizer_digest, found.tokenizer_digest);
+  differences.compare("template digest", expected.template_digest, found.template_digest);
+  differences.compare("packing", expected.packing, found.packing);
+  differences.compare("parameter groups", expected.parameter_groups.dump(),
+                      found.parameter_groups.dump());
   differences.compare("seeds", expected.seeds.dump(), found.seeds.dump());
   compare_configs(differences, expected.config, found.config, manifest.id);
   compare_layouts(differences, expected, found);
@@ -82,16 +88,47 @@ void require_expected(const CheckpointFacts& expected, const Manifest& manifest)
 
 class StoredCheckpoints : public Checkpointer {
  public:
-  StoredCheckpoints(Storage& storage, Communicator& comm) : storage_(storage), comm_(comm) {}
+  StoredCheckpoints(Storage& storage, Communicator& comm, bool background)
+      : storage_(storage), comm_(comm) {
+    if (!background) return;
+    background_ = std::make_unique<BackgroundSave>(
+        storage, comm.split(0, comm.rank(), background_group, default_deadline(comm)));
+  }
 
   std::string save(Plan& plan, const CheckpointFacts& facts) override {
-    std::vector<SaveItem> items;
-    for (const char* kind : saved_kinds) {
-      for (const StateShard& shard : plan.shards(kind, false)) {
-        items.push_back({kind, piece_of(plan, shard), shard.range, Dtype::f32, shard.data});
-      }
-    }
-    return save_checkpoint(storage_, comm_, step_id(facts.step), facts, items).id;
+    SP_CHECK(!background_ || !background_->under_way(), "a save is under way");
+    return save_checkpoint(storage_, comm_, step_id(facts.step), facts, save_items(plan)).id;
+  }
+
+  void save_in_background(Plan& plan, const CheckpointFacts& facts) override {
+    SP_CHECK(background_ != nullptr, "not made for saves in the background");
+    background_->start(step_id(facts.step), facts, save_items(plan));
+  }
+
+  // Ranks end at different times, and must speak of it after the same step.
+  std::string ended(bool wait) override {
+    if (!background_ || !background_->under_way()) return "";
+    std::int64_t going_on = background_->ended() || wait ? 0 : 1;
+    all_reduce(comm_, &going_on, &going_on, 1, Dtype::i64, ReduceOp::max);
+    if (going_on != 0) return "";
+    return background_->finish()->id;
+  }
+
+  PruneReport prune(const Retention& retention) override {
+    if (retention == Retention{}) return {};
+    const std::string text = agreed(comm_, [&]() -> std::string {
+                               if (comm_.rank() != 0) return "";
+                               const PruneReport report = shardproof::prune(storage_, retention);
+                               return Json{report.removed, report.kept_because}.dump();
+                             }).front();
+    const Json json = parse_json(text, "prune");
+    return {json.at(0).get<std::vector<std::string>>(), json.at(1).get<std::string>()};
+  }
+
+  bool decide(bool mine) override {
+    std::int64_t word = mine ? 1 : 0;
+    broadcast(comm_, &word, 1, Dtype::i64, 0);
+    return word != 0;
   }
 
   CheckpointFacts load(Plan& plan, const std::string& id,
@@ -113,6 +150,16 @@ class StoredCheckpoints : public Checkpointer {
  private:
   static const PieceSpec& piece_of(const Plan& plan, const StateShard& shard) {
     return plan.table().pieces().at(static_cast<std::size_t>(shard.piece_index));
+  }
+
+  static std::vector<SaveItem> save_items(Plan& plan) {
+    std::vector<SaveItem> items;
+    for (const char* kind : saved_kinds) {
+      for (const StateShard& shard : plan.shards(kind, false)) {
+        items.push_back({kind, piece_of(plan, shard), shard.range, Dtype::f32, shard.data});
+      }
+    }
+    return items;
   }
 
   std::string newest() {
@@ -159,12 +206,14 @@ class StoredCheckpoints : public Checkpointer {
 
   Storage& storage_;
   Communicator& comm_;
+  std::unique_ptr<BackgroundSave> background_;  // null: every save is waited for
 };
 
 }  // namespace
 
-std::unique_ptr<Checkpointer> make_checkpointer(Storage& storage, Communicator& comm) {
-  return std::make_unique<StoredCheckpoints>(storage, comm);
+std::unique_ptr<Checkpointer> make_checkpointer(Storage& storage, Communicator& comm,
+                                                bool background) {
+  return std::make_unique<StoredCheckpoints>(storage, comm, background);
 }
 
 }  // namespace shardproof

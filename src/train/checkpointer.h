@@ -1,5 +1,6 @@
 // checkpointer: the trainer's narrow view of checkpoints. Implemented over checkpoint/ by
-// make_checkpointer; the trainer includes no storage and no communicator.
+// make_checkpointer; the trainer includes no storage and no communicator. Every function is
+// collective. Thread rule: the rank's thread.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <string>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/retention.h"
 #include "parallel/plan.h"
 
 namespace shardproof {
@@ -17,18 +19,30 @@ class Storage;
 class Checkpointer {
  public:
   virtual ~Checkpointer() = default;
-  // Collective. Returns the checkpoint's id.
+  // Returns the checkpoint's id. SP_CHECK: no save in the background is under way.
   virtual std::string save(Plan& plan, const CheckpointFacts& facts) = 0;
-  // Collective. Verifies everything, compares `expected` with the manifest, loads into the plan.
+  // Returns when the state is copied (background_save.h). SP_CHECK: made for it, and the save
+  // before has ended.
+  virtual void save_in_background(Plan& plan, const CheckpointFacts& facts) = 0;
+  // The id of a save in the background that has ended on all ranks since the last call, or that has
+  // now been waited for; empty: none. Its Error, if it failed on any.
+  virtual std::string ended(bool wait) = 0;
+  // Applies the rule on rank 0, when nothing is being saved. What it did, on every rank.
+  virtual PruneReport prune(const Retention& retention) = 0;
+  // What rank 0 says, on every rank.
+  virtual bool decide(bool mine) = 0;
+  // Verifies everything, compares `expected` with the manifest, loads into the plan.
   // Error refused naming each difference, expected and found: data digest, tokenizer digest, seeds,
-  // the Case keys of the config that determine the bits, the layout under native reduction (any legal
-  // one reads what any other wrote under canonical), kernel fingerprint, the set of pieces; or the manifest's first fact that
-  // contradicts another (manifest_facts.h); corrupt for damage. Empty id: the
-  // newest. After an Error the plan's state is unspecified.
+  // the Case keys of the config that determine the bits, the layout under native reduction (any
+  // legal one reads what any other wrote under canonical), kernel fingerprint, the set of pieces;
+  // or the manifest's first fact that contradicts another (manifest_facts.h); corrupt for damage.
+  // Empty id: the newest. After an Error the plan's state is unspecified.
   virtual CheckpointFacts load(Plan& plan, const std::string& id,
                                const CheckpointFacts& expected) = 0;
 };
 
-std::unique_ptr<Checkpointer> make_checkpointer(Storage& storage, Communicator& comm);
+// `background`: saves in the background are possible; collective. The storage outlives it.
+std::unique_ptr<Checkpointer> make_checkpointer(Storage& storage, Communicator& comm,
+                                                bool background = false);
 
 }  // namespace shardproof

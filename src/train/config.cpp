@@ -116,11 +116,22 @@ class Checker {
   }
 
   void check_checkpoint() const {
-    if (config_.checkpoint.every > 0 && config_.checkpoint.directory.empty()) {
-      fail({"checkpoint.every"},
-           fmt::format("found {} without checkpoint.directory; expected both or neither",
-                       config_.checkpoint.every));
-    }
+    const CheckpointSection& c = config_.checkpoint;
+    const auto needs = [&](const char* key, bool set, double found, const char* other, bool there) {
+      if (!set || there) return;
+      fail({key}, fmt::format("found {} without {}; expected both or neither", found, other));
+    };
+    const bool directory = !c.directory.empty();
+    needs("checkpoint.every", c.every > 0, c.every, "checkpoint.directory", directory);
+    needs("checkpoint.every_minutes", c.every_minutes > 0, c.every_minutes, "checkpoint.directory",
+          directory);
+    needs("checkpoint.mtbf_minutes", c.mtbf_minutes > 0, c.mtbf_minutes, "checkpoint.directory",
+          directory);
+    needs("checkpoint.keep_last", c.keep_last > 0, c.keep_last, "checkpoint.directory", directory);
+    needs("checkpoint.keep_every", c.keep_every > 0, c.keep_every, "checkpoint.keep_last",
+          c.keep_last > 0);
+    needs("checkpoint.synchronous_every", c.synchronous_every > 0, c.synchronous_every,
+          "checkpoint.background", c.background);
   }
 
   void check_layout() const {

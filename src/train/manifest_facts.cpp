@@ -54,6 +54,9 @@ class FactCheck {
     check_run_line();
     compare("facts.layout", "facts.config.run.layout", config_.run.layout, facts_.layout);
     check_step();
+    compare("facts.packing", "facts.config.data.packed", packing_of(config_), facts_.packing);
+    compare("facts.parameter_groups", "facts.config.optimizer.no_decay",
+            parameter_groups_of(config_).dump(), facts_.parameter_groups.dump());
     compare("facts.seeds", "facts.config.training.seed",
             Json{{"training", config_.training.seed}}.dump(), facts_.seeds.dump());
     return std::move(out_);

@@ -2,9 +2,10 @@
 // was not changed after it was sealed, not that one program wrote all of it: every fact that
 // follows from another is compared with it. Torch-free. Thread rule: pure functions.
 // Compared, where there is a config or a run line at all: the id, step, schedule, cursor, seeds,
-// layout and run line with the config; the set of pieces with the model's shape; the shard files
-// with the layout. Not compared, because nothing else in a manifest says it: data and tokenizer
-// digests, versions, kernels, the cursor's ledger.
+// packing, parameter groups, layout and run line with the config; the set of pieces with the
+// model's shape; the shard files with the layout. Not compared, because nothing else in a manifest
+// says it: data, tokenizer and template digests, the origin, versions, kernels, the cursor's
+// ledger.
 #pragma once
 
 #include <string>

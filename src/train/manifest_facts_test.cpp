@@ -144,8 +144,8 @@ TEST_F(ManifestFacts, ASaverThatSaysNoRunIsNotJudgedByIt) {
 // What nothing else in the manifest says.
 bool is_believed(const std::string& pointer) {
   for (const std::string_view prefix :
-       {"/facts/data_digest", "/facts/tokenizer_digest", "/facts/versions",
-        "/facts/kernel_fingerprint", "/facts/cursor/ledger"}) {
+       {"/facts/data_digest", "/facts/tokenizer_digest", "/facts/template_digest",
+        "/facts/versions", "/facts/origin", "/facts/kernel_fingerprint", "/facts/cursor/ledger"}) {
     if (pointer.starts_with(prefix)) return true;
   }
   return false;

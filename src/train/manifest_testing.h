@@ -19,6 +19,8 @@ inline CheckpointFacts facts_of(const Config& config, std::int64_t step = 10) {
   facts.config = to_json(config);
   facts.run_line = run_line(config);
   facts.layout = config.run.layout;
+  facts.packing = packing_of(config);
+  facts.parameter_groups = parameter_groups_of(config);
   facts.seeds = Json{{"training", config.training.seed}};
   facts.schedule = Json{{"step", step}, {"lr", learning_rate(schedule_of(config), step)}};
   DataCursor cursor;

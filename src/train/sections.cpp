@@ -1,6 +1,8 @@
 // sections: config sections as the structs that modules take.
 #include "train/sections.h"
 
+#include <set>
+
 #include "mesh/layout.h"
 
 namespace shardproof {
@@ -82,6 +84,18 @@ PlanOptions plan_of(const Config& config) {
                   offload_to(config.parallel.offload_parameters), config.parallel.offload_directory,
                   config.parallel.offload_window};
   return plan;
+}
+
+std::string packing_of(const Config& config) {
+  return config.data.packed ? "documents" : "none";
+}
+
+Json parameter_groups_of(const Config& config) {
+  std::set<std::string> groups[2];  // a parameter may be cut into several pieces
+  for (const PieceSpec& piece : gpt_pieces(shape_of(config))) {
+    groups[decays(piece.name, config.optimizer.no_decay) ? 0 : 1].insert(piece.name);
+  }
+  return Json{{"decay", groups[0]}, {"no_decay", groups[1]}};
 }
 
 }  // namespace shardproof

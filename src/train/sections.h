@@ -19,4 +19,8 @@ DatasetConfig dataset_of(const Config& config);
 LoaderConfig loader_of(const Config& config);
 PlanOptions plan_of(const Config& config);
 
+// What a checkpoint says of them (checkpoint/manifest.h).
+std::string packing_of(const Config& config);
+Json parameter_groups_of(const Config& config);
+
 }  // namespace shardproof

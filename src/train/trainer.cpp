@@ -152,13 +152,40 @@ void Trainer::trace_start() {
 }
 
 std::string Trainer::save() {
-  enter(step_ - 1, Phase::save);
-  const std::string path = parts_.config.checkpoint.directory + "/" + step_id(step_);
-  parts_.trace.checkpoint(step_, path, false);
+  saved_in_background(true);
+  begin_save();
   const Metrics::Scope scope(parts_.metrics, Part::checkpoint);
   const std::string id = parts_.checkpoints->save(parts_.plan, facts());
-  parts_.trace.checkpoint(step_, path, true);
+  end_save();
   return id;
+}
+
+void Trainer::save_in_background() {
+  saved_in_background(true);
+  begin_save();
+  const Metrics::Scope scope(parts_.metrics, Part::checkpoint);
+  parts_.checkpoints->save_in_background(parts_.plan, facts());
+}
+
+bool Trainer::saved_in_background(bool wait) {
+  const Metrics::Scope scope(parts_.metrics, Part::checkpoint);
+  if (parts_.checkpoints->ended(wait).empty()) return false;
+  end_save();
+  return true;
+}
+
+void Trainer::begin_save() {
+  enter(step_ - 1, Phase::save);
+  saving_ = step_;
+  parts_.trace.checkpoint(saving_, checkpoint_path(), false);
+}
+
+void Trainer::end_save() {
+  parts_.trace.checkpoint(saving_, checkpoint_path(), true);
+}
+
+std::string Trainer::checkpoint_path() const {
+  return parts_.config.checkpoint.directory + "/" + step_id(saving_);
 }
 
 void Trainer::resume(const std::string& id) {
@@ -177,6 +204,9 @@ CheckpointFacts Trainer::facts() const {
   facts.cursor = parts_.loader.cursor().to_json();
   facts.data_digest = parts_.dataset.digest().hex();
   facts.tokenizer_digest = parts_.dataset.tokenizer_digest().hex();
+  facts.template_digest = "none";  // no data here goes through one
+  facts.packing = packing_of(parts_.config);
+  facts.parameter_groups = parameter_groups_of(parts_.config);
   facts.seeds = Json{{"training", parts_.config.training.seed}};
   facts.versions = parts_.program.versions;
   facts.kernel_fingerprint = parts_.program.kernels;

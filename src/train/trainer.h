@@ -49,8 +49,11 @@ class Trainer {
  public:
   explicit Trainer(TrainerParts parts);
 
-  StepResult step();                   // one optimizer step; Error numeric when none is possible
-  std::string save();                  // a checkpoint of the state before the next step; its id
+  StepResult step();          // one optimizer step; Error numeric when none is possible
+  std::string save();         // a checkpoint of the state before the next step; its id
+  void save_in_background();  // the same, written while training goes on
+  // Whether one has ended since, or has now been waited for; its Error, if it failed.
+  bool saved_in_background(bool wait);
   void resume(const std::string& id);  // strict; Error refused | corrupt
   void trace_start();                  // the state before the first step, into the trace
   std::int64_t next_step() const { return step_; }
@@ -64,7 +67,12 @@ class Trainer {
 
   TrainerParts parts_;
   Executor executor_;
+  void begin_save();
+  void end_save();
+  std::string checkpoint_path() const;  // of the save that is being written
+
   std::int64_t step_ = 0;
+  std::int64_t saving_ = 0;       // the step of the save that is being written
   std::uint64_t bytes_sent_ = 0;  // before the step
   Duration pipeline_idle_{};      // until the end of the last step
   OffloadLedger offload_;         // the same
