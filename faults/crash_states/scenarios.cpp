@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "checkpoint/retention.h"
+
 namespace shardproof::crash {
 namespace {
 
@@ -30,6 +32,12 @@ Scenario writers(const std::string& name, std::uint64_t seed) {
             return world.interleaved(
                 turn, [&] { world.save("step-2", seed, 1); }, [&] { world.save("step-2", 2, 1); });
           }};
+}
+
+void prune_to_the_newest(CrashWorld& world) {
+  world.release("step-1");
+  world.release("step-2");
+  prune(*world.storage(), Retention{1, 0});
 }
 
 }  // namespace
@@ -68,6 +76,27 @@ std::vector<Scenario> interrupted_saves() {
 std::vector<Scenario> two_writers() {
   return {writers("two writers of one id with the same state", 2),
           writers("two writers of one id with different states", 3)};
+}
+
+void three_checkpoints(CrashWorld& world) {
+  world.save("step-1", 1, 2);
+  world.save("step-2", 2, 1);
+  world.save("step-3", 3, 1);
+}
+
+std::vector<Scenario> prunings() {
+  return {{"prune to the newest", three_checkpoints, once(prune_to_the_newest)},
+          {"prune after a killed one", three_checkpoints,
+           [](CrashWorld& world, int turn) {
+             const bool more =
+                 world.interrupted(turn, Do::fail, true, [&] { prune_to_the_newest(world); });
+             if (more) prune_to_the_newest(world);
+             return more;
+           }},
+          {"save, then prune", one_checkpoint, once([](CrashWorld& world) {
+             world.save("step-2", 2, 2);
+             prune_to_the_newest(world);
+           })}};
 }
 
 std::vector<Scenario> second_crashes(const Scenario& first,

@@ -1,6 +1,6 @@
 // scenarios: every use of checkpoints whose crashes are looked at. A new one is a line here (or in
-// a test): Scenario{"prune to one", two_checkpoints, once([](CrashWorld& w) { ... w.storage() ...
-// })}.
+// a test): Scenario{"remove one", three_checkpoints, once([](CrashWorld& w) { w.release("step-2");
+// remove_checkpoint(*w.storage(), "step-2"); })}.
 #pragma once
 
 #include <vector>
@@ -18,6 +18,9 @@ std::vector<Scenario> plain_saves();  // first and later saves on 1, 2 and 3 ran
 std::vector<Scenario>
 interrupted_saves();                  // a save after a killed or a failed one, at any operation
 std::vector<Scenario> two_writers();  // of one id, one within the other at any operation
+
+void three_checkpoints(CrashWorld& world);  // "step-1", "step-2", "step-3", of their seeds
+std::vector<Scenario> prunings();           // to the newest, whole or again after a killed one
 
 // A crash while a fresh process saves on a disk that an earlier crash of `first` has left: one
 // scenario for each of that crash's states of which `keep` says so (its argument counts them).
