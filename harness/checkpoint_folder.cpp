@@ -9,6 +9,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/storage.h"
 #include "train/sections.h"
+#include "train/warm_start.h"
 
 namespace shardproof {
 namespace {
@@ -33,6 +34,9 @@ std::string difference(const Config& config, const Manifest& manifest) {
   if (native && (config.run.layout != found.run.layout || config.run.backend != found.run.backend ||
                  !(config.parallel == found.parallel))) {
     return "native reduction has other bits on another layout, backend or division of work";
+  }
+  if (origin_of(config.training.warm_start) != manifest.facts.origin) {
+    return "the one there began with other weights";
   }
   if (config.data.kind == "synthetic") return "";
   const auto data = open_dataset(dataset_of(config), config.model.sequence, config.model.vocabulary,

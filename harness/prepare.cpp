@@ -32,8 +32,9 @@ void check_memory(const Config& config, bool all_ranks) {
 }
 
 Config usable_anywhere(Config config) {
-  std::string& path = config.data.path;
-  if (!path.empty()) path = std::filesystem::absolute(path).lexically_normal().string();
+  for (std::string* path : {&config.data.path, &config.training.warm_start}) {
+    if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
+  }
   return config;
 }
 

@@ -20,6 +20,7 @@
 #include "train/memory_ledger.h"
 #include "train/saver.h"
 #include "train/sections.h"
+#include "train/warm_start.h"
 
 namespace shardproof {
 namespace {
@@ -121,7 +122,11 @@ class RankRun {
     Trainer trainer({config_, *plan, loader, *dataset_, program(), trace_, metrics_, hooks_,
                      checkpointer.get(), ledger, peak_flops(), request_.stop});
     trace_.run(run_facts(mesh));
-    if (request_.resume) trainer.resume(*request_.resume);
+    if (request_.resume) {
+      trainer.resume(*request_.resume);
+    } else if (!config_.training.warm_start.empty()) {
+      trainer.began_from(load_warm_start(config_.training.warm_start, *plan, *comm_));
+    }
     agree_on(*comm_, {{"next step", std::to_string(trainer.next_step())}});
     agree_on_parameters(mesh, *plan);
     trainer.trace_start();

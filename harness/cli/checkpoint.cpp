@@ -1,4 +1,5 @@
-// checkpoint: the verbs that look at checkpoints on disk: list, show, verify, diff. They read only.
+// checkpoint: the verbs that look at checkpoints on disk and change none: list, show, verify, diff,
+// export; and import, which makes a new one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/load.h"
+#include "checkpoint/locate.h"
+#include "checkpoint/weights_file.h"
 #include "harness/cli/cli.h"
 #include "train/manifest_facts.h"
 
@@ -16,8 +19,9 @@ namespace shardproof {
 namespace {
 
 struct Arguments {
-  std::string first;   // DIR, or DIR_A[/ID]
-  std::string second;  // ID, or DIR_B[/ID]
+  std::string first;   // DIR, DIR_A[/ID], or FILE
+  std::string second;  // ID, DIR_B[/ID], FILE, or DIR
+  std::string third;   // ID
   bool json = false;
 };
 
@@ -194,19 +198,13 @@ auto naming(const std::string& name, const Body& body) try {
   throw Error(error.kind(), name + ": " + error.place(), error.detail(), error.world_rank());
 }
 
-// DIR (its newest checkpoint) or DIR/ID.
 Side open_side(const std::string& text) {
-  std::string directory = text, id;
-  if (!std::filesystem::is_directory(text)) {
-    const std::filesystem::path path(text);
-    directory = path.has_parent_path() ? path.parent_path().string() : ".";
-    id = path.filename().string();
-  }
+  const Located located = locate_checkpoint(text);
   Side side;
-  side.storage = posix_storage(directory, false);
-  if (id.empty()) id = newest(*side.storage, directory);
-  side.name = (std::filesystem::path(directory) / id).string();
-  side.manifest = naming(directory, [&] { return read_manifest(*side.storage, id); });
+  side.storage = posix_storage(located.directory, false);
+  side.name = located.name();
+  side.manifest =
+      naming(located.directory, [&] { return read_manifest(*side.storage, located.id); });
   return side;
 }
 
@@ -246,6 +244,42 @@ int diff(const Arguments& arguments) {
   return differences.empty() ? 0 : 1;
 }
 
+// The folder and the name of a file.
+std::pair<std::unique_ptr<Storage>, std::string> storage_of_file(const std::string& path) {
+  const std::filesystem::path whole(path);
+  const std::string folder = whole.has_parent_path() ? whole.parent_path().string() : ".";
+  return {posix_storage(folder, false), whole.filename().string()};
+}
+
+int export_file(const Arguments& arguments) {
+  const Side side = open_side(arguments.first);
+  const auto [storage, name] = storage_of_file(arguments.second);
+  const WeightsFile file = export_weights(*side.storage, side.manifest, *storage, name);
+  if (arguments.json) {
+    print({{"file", arguments.second},
+           {"tensors", file.tensors},
+           {"bytes", file.bytes},
+           {"sha256", file.sha256.hex()}});
+  } else {
+    fmt::print("{}: {} tensors, {} bytes, sha256 {}\n", arguments.second, file.tensors, file.bytes,
+               shortened(file.sha256));
+  }
+  return 0;
+}
+
+int import_file(const Arguments& arguments) {
+  const auto [in, name] = storage_of_file(arguments.first);
+  const auto storage = posix_storage(arguments.second, true);
+  const SaveReport report = import_weights(*in, name, *storage, arguments.third);
+  if (arguments.json) {
+    print({{"id", report.id}, {"bytes", report.bytes}, {"state", report.state_digest.hex()}});
+  } else {
+    fmt::print("{}/{}: weights alone, {} bytes; shardproof train --warm-start {}/{}\n",
+               arguments.second, report.id, report.bytes, arguments.second, report.id);
+  }
+  return 0;
+}
+
 CLI::App* add_verb(CLI::App& parent, const char* name, const char* description,
                    const std::shared_ptr<Arguments>& arguments, const std::string& examples) {
   CLI::App* verb = parent.add_subcommand(name, description);
@@ -257,8 +291,8 @@ CLI::App* add_verb(CLI::App& parent, const char* name, const char* description,
 }  // namespace
 
 void add_checkpoint(CLI::App& app, int& status) {
-  CLI::App* group =
-      app.add_subcommand("checkpoint", "Look at checkpoints: list, show, verify, diff");
+  CLI::App* group = app.add_subcommand(
+      "checkpoint", "Look at checkpoints: list, show, verify, diff, export, import");
   group->require_subcommand(1);
   group->footer(
       "Examples:\n"
@@ -306,6 +340,21 @@ void add_checkpoint(CLI::App& app, int& status) {
       status = 2;
     }
   });
+
+  verb = add_verb(*group, "export", "Write the weights as one plain safetensors file", arguments,
+                  "  shardproof checkpoint export DIR weights.safetensors\n"
+                  "  shardproof checkpoint export DIR/step-00000010 weights.safetensors");
+  verb->add_option("DIR", arguments->first, "DIR (its newest checkpoint) or DIR/ID")->required();
+  verb->add_option("FILE", arguments->second, "must not exist")->required();
+  verb->callback([arguments, &status] { status = export_file(*arguments); });
+
+  verb = add_verb(*group, "import",
+                  "Make a checkpoint of weights alone from a safetensors file of F32 tensors",
+                  arguments, "  shardproof checkpoint import weights.safetensors DIR weights");
+  verb->add_option("FILE", arguments->first, "safetensors, F32")->required();
+  verb->add_option("DIR", arguments->second, "directory of checkpoints")->required();
+  verb->add_option("ID", arguments->third, "of the checkpoint")->required();
+  verb->callback([arguments, &status] { status = import_file(*arguments); });
 }
 
 }  // namespace shardproof

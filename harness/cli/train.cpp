@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "checkpoint/load.h"
+#include "checkpoint/weights_file.h"
 #include "harness/checkpoint_folder.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/environment.h"
@@ -43,6 +44,8 @@ struct TrainOptions {
   std::string metrics;
   std::string hostfile;
   int steps = 0;
+  std::string warm_start;
+  bool fallback = false;
   bool print_config = false;
 };
 
@@ -89,6 +92,7 @@ void apply(const TrainOptions& options, Config& config, Origins origins) {
     origins["training.steps"] = fmt::format("--steps {}", options.steps);
   }
   if (!options.checkpoint.empty()) config.checkpoint.directory = options.checkpoint;
+  if (!options.warm_start.empty()) config.training.warm_start = options.warm_start;
   check(config, origins);
 }
 
@@ -230,19 +234,44 @@ int train(const TrainOptions& options) {
   return run_request(std::move(request), environment, options.print_config);
 }
 
+// The newest checkpoint that is whole; says which ones are not, and why.
+std::string newest_whole(Storage& storage, const std::vector<std::string>& ids,
+                         const std::string& directory) {
+  for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
+    std::vector<Damage> damages = verify_checkpoint(storage, *id);
+    if (damages.empty()) damages = contradictions(read_manifest(storage, *id));
+    if (damages.empty()) return *id;
+    say(fmt::format("checkpoint {} is damaged: {}: expected {}, found {}; trying the one before\n",
+                    *id, damages[0].where, damages[0].expected, damages[0].found));
+  }
+  throw Error(ErrorKind::corrupt, directory,
+              fmt::format("none of its {} checkpoints is whole", ids.size()));
+}
+
+std::string checkpoint_to_resume(Storage& storage, const TrainOptions& options) {
+  if (!options.checkpoint_id.empty()) return options.checkpoint_id;
+  const auto ids = list_checkpoints(storage);
+  if (ids.empty()) {
+    throw Error(ErrorKind::bad_input, options.checkpoint, "no checkpoint; expected at least one");
+  }
+  return options.fallback ? newest_whole(storage, ids, options.checkpoint) : ids.back();
+}
+
+void refuse_weights_alone(const Manifest& manifest, const std::string& directory) {
+  if (!weights_alone(manifest)) return;
+  throw Error(ErrorKind::refused, directory + ": checkpoint " + manifest.id,
+              fmt::format("holds weights alone, no training state; to begin a run with them: "
+                          "shardproof train --warm-start {}/{}",
+                          directory, manifest.id));
+}
+
 // The config of a resumed run is the one its checkpoint carries.
 int resume(const TrainOptions& options) {
   const Environment environment = read_environment();
   const auto storage = posix_storage(options.checkpoint, false);
-  std::string id = options.checkpoint_id;
-  if (id.empty()) {
-    const auto ids = list_checkpoints(*storage);
-    if (ids.empty()) {
-      throw Error(ErrorKind::bad_input, options.checkpoint, "no checkpoint; expected at least one");
-    }
-    id = ids.back();
-  }
+  const std::string id = checkpoint_to_resume(*storage, options);
   const Manifest manifest = read_manifest(*storage, id);
+  refuse_weights_alone(manifest, options.checkpoint);
   require_consistent(contradictions(manifest), options.checkpoint + ": checkpoint " + id);
   RunRequest request;
   request.config = parse_config_json(manifest.facts.config.dump(), "config of checkpoint " + id);
@@ -269,10 +298,15 @@ void add_train(CLI::App& app, int& status) {
   verb->add_option("CONFIG", options->config_file, "TOML, or JSON with the same keys");
   verb->add_option("--checkpoint", options->checkpoint, "Save checkpoints into this folder")
       ->check(not_empty());
+  verb->add_option("--warm-start", options->warm_start,
+                   "Begin with the weights of a checkpoint, and nothing else of it")
+      ->type_name("DIR[/ID]")
+      ->check(not_empty());
   add_common(*verb, *options);
   verb->footer(
       "Examples:\n"
       "  shardproof train\n"
+      "  shardproof train --warm-start ckpt/step-00000010\n"
       "  shardproof train my.toml --layout dp2.zero1 --steps 100\n"
       "  shardproof train --set data.kind=text --set data.path=book.txt --set "
       "model.vocabulary=256\n"
@@ -290,10 +324,13 @@ void add_resume(CLI::App& app, int& status) {
       app.add_subcommand("resume", "Continue a run from its checkpoint, on any legal layout");
   verb->add_option("DIR", options->checkpoint, "Folder of checkpoints")->required();
   verb->add_option("ID", options->checkpoint_id, "Checkpoint; the newest by default");
+  verb->add_flag("--fallback", options->fallback,
+                 "Where the newest checkpoint is damaged, take the one before, and say so");
   add_common(*verb, *options);
   verb->footer(
       "Examples:\n"
       "  shardproof resume ckpt\n"
+      "  shardproof resume ckpt --fallback\n"
       "  shardproof resume ckpt --steps 200\n"
       "  shardproof resume ckpt --layout dp2.tp2.zero3 --backend mpi\n"
       "  shardproof resume ckpt step-00000010 --trace out");

@@ -48,6 +48,7 @@ struct TrainingSection {
   int accumulation = 0;   // 0: follows from the layout; else must equal M / dp
   double clip = 1.0;      // global norm; 0 is off
   int seed = 1;
+  std::string warm_start;  // DIR or DIR/ID of a checkpoint whose weights the run begins with
   bool operator==(const TrainingSection&) const = default;
 };
 

@@ -102,6 +102,12 @@ std::vector<Field> fields(Config& c) {
        "micro-batches a rank; 0 follows from the layout"},
       {"training", "clip", &training.clip, at_least(0), bits, "global gradient norm; 0 is off"},
       {"training", "seed", &training.seed, at_least(0), bits, "of weights, order, corpus, dropout"},
+      {"training",
+       "warm_start",
+       &training.warm_start,
+       {},
+       line,
+       "begin with the weights of this checkpoint: DIR (its newest) or DIR/ID"},
 
       {"optimizer", "lr", &optimizer.lr, at_least(0), bits, "peak learning rate"},
       {"optimizer", "beta1", &optimizer.beta1, below(0, 1), bits, "AdamW"},

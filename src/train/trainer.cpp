@@ -192,6 +192,7 @@ void Trainer::resume(const std::string& id) {
   const CheckpointFacts found = parts_.checkpoints->load(parts_.plan, id, facts());
   parts_.loader.seek(DataCursor::from_json(found.cursor, "checkpoint cursor"));
   step_ = found.step;
+  origin_ = found.origin;
 }
 
 CheckpointFacts Trainer::facts() const {
@@ -209,6 +210,7 @@ CheckpointFacts Trainer::facts() const {
   facts.parameter_groups = parameter_groups_of(parts_.config);
   facts.seeds = Json{{"training", parts_.config.training.seed}};
   facts.versions = parts_.program.versions;
+  facts.origin = origin_;
   facts.kernel_fingerprint = parts_.program.kernels;
   return facts;
 }

@@ -54,8 +54,9 @@ class Trainer {
   void save_in_background();  // the same, written while training goes on
   // Whether one has ended since, or has now been waited for; its Error, if it failed.
   bool saved_in_background(bool wait);
-  void resume(const std::string& id);  // strict; Error refused | corrupt
-  void trace_start();                  // the state before the first step, into the trace
+  void resume(const std::string& id);                        // strict; Error refused | corrupt
+  void began_from(const Json& origin) { origin_ = origin; }  // for checkpoints: unless from seeds
+  void trace_start();  // the state before the first step, into the trace
   std::int64_t next_step() const { return step_; }
 
  private:
@@ -67,6 +68,7 @@ class Trainer {
 
   TrainerParts parts_;
   Executor executor_;
+  Json origin_ = Json::object();
   void begin_save();
   void end_save();
   std::string checkpoint_path() const;  // of the save that is being written
