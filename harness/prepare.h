@@ -17,8 +17,9 @@ inline constexpr int most_ranks = 512;
 // The data of all ranks of this process. Error bad_input, or environment for what does not fit.
 std::shared_ptr<const Dataset> prepare(const RunRequest& request);
 
-// The config with the paths of its data and weights absolute: what it is written into (a checkpoint, a trace)
-// can be used from any working folder. The Case is the same: data are known by their digest.
+// The config with the paths of its data and weights absolute: what it is written into (a
+// checkpoint, a trace) can be used from any working folder. The Case is the same: data are known by
+// their digest.
 Config usable_anywhere(Config config);
 
 void check_world_size(const Config& config);  // Error bad_input

@@ -10,7 +10,9 @@
 #include <optional>
 
 #include "base/error.h"
+#include "checkpoint/agreement.h"
 #include "checkpoint/background_save.h"
+#include "checkpoint/set_aside.h"
 #include "harness/output_path.h"
 #include "harness/rank_facts.h"
 #include "mesh/layout.h"
@@ -123,6 +125,7 @@ class RankRun {
                      checkpointer.get(), ledger, peak_flops(), request_.stop});
     trace_.run(run_facts(mesh));
     if (request_.resume) {
+      if (request_.fallback) set_aside(*storage);
       trainer.resume(*request_.resume);
     } else if (!config_.training.warm_start.empty()) {
       trainer.began_from(load_warm_start(config_.training.warm_start, *plan, *comm_));
@@ -166,6 +169,17 @@ class RankRun {
     throw Error(ErrorKind::environment, "TMPDIR",
                 code.message() + "; expected a folder, or parallel.offload_directory",
                 comm_->rank());
+  }
+
+  // After every rank has read the folder as it was.
+  void set_aside(Storage& storage) {
+    agreed(*comm_, [&] {
+      if (comm_->rank() != 0) return std::string();
+      for (const std::string& id : set_aside_damaged(storage, *request_.resume)) {
+        fmt::print(stderr, "shardproof: damaged checkpoint {} was set aside\n", id);
+      }
+      return std::string();
+    });
   }
 
   void warn(const std::string& why) const {

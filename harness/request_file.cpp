@@ -54,6 +54,7 @@ Json request_to_json(const RunRequest& request) {
               {"metrics_file", request.metrics_file},
               {"metrics_directory", request.metrics_directory},
               {"resume", request.resume ? Json(*request.resume) : Json(nullptr)},
+              {"fallback", request.fallback},
               {"report_steps", request.on_step != nullptr}};
 }
 
@@ -63,6 +64,7 @@ RunRequest request_from_json(const Json& json, const std::string& file) {
   request.trace = trace_from_json(member(json, "trace", file), file);
   request.metrics_file = string_member(json, "metrics_file", file);
   request.metrics_directory = string_member(json, "metrics_directory", file);
+  request.fallback = boolean_member(json, "fallback", file);
   if (!member(json, "resume", file).is_null()) request.resume = string_member(json, "resume", file);
   if (boolean_member(json, "report_steps", file)) {
     request.on_step = [](const StepResult& result, const StepMetrics& metrics) {

@@ -145,6 +145,29 @@ TEST(TrainCommand, AUsedTraceFolderIsRefused) {
   EXPECT_NE(again.output.find("rank_00000.jsonl"), std::string::npos) << again.output;
 }
 
+TEST(TrainCommand, ADamagedNewestCheckpointIsRefusedOrPassedOverWhenAsked) {
+  const TempFolder folder;
+  const std::string file = write_config(folder, small_case("dp2.zero1", 6));
+  const std::string store = folder.file("store");
+  ASSERT_EQ(shardproof({"train", file, "--checkpoint", store, "--set", "checkpoint.every=2",
+                        "--set", "checkpoint.last=false", "--trace", folder.file("uncut")})
+                .exit_code,
+            0);
+  const auto storage = posix_storage(store, false);
+  const std::string shard = read_manifest(*storage, "step-00000006").files[0].file;
+  std::filesystem::resize_file(std::filesystem::path(store) / shard, 100);
+  const auto strict = shardproof({"resume", store, "--steps", "8"});
+  EXPECT_EQ(strict.exit_code, 1) << strict.output;
+  EXPECT_NE(strict.output.find(shard), std::string::npos) << strict.output;
+  const auto fallen = shardproof({"resume", store, "--fallback", "--trace", folder.file("rest")});
+  EXPECT_EQ(fallen.exit_code, 0) << fallen.output;
+  EXPECT_NE(fallen.output.find("checkpoint step-00000006 is damaged: " + shard), std::string::npos)
+      << fallen.output;
+  const Verdict verdict =
+      check_resume(read_trace(folder.file("uncut")), read_trace(folder.file("rest")), 4);
+  EXPECT_EQ(verdict.outcome, Outcome::pass) << verdict.reason;
+}
+
 TEST(TrainCommand, ResumeContinuesFromTheManifestAlone) {
   const TempFolder folder;
   Config config = small_case("dp2.zero1", 6);

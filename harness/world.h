@@ -27,6 +27,7 @@ struct RunRequest {
   std::string metrics_file;           // JSON lines of rank 0; empty: none
   std::string metrics_directory;      // metrics.rank_00000.jsonl of every rank; empty: none
   std::optional<std::string> resume;  // checkpoint id; "" is the newest
+  bool fallback = false;              // damaged checkpoints behind it are set aside
   std::function<void(const StepResult&, const StepMetrics&)> on_step;  // rank 0, after each step
 
   // MPI ranks only.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "checkpoint/retention.h"
 
 namespace shardproof::crash {
@@ -88,8 +89,12 @@ std::vector<Scenario> prunings() {
   return {{"prune to the newest", three_checkpoints, once(prune_to_the_newest)},
           {"prune after a killed one", three_checkpoints,
            [](CrashWorld& world, int turn) {
-             const bool more =
-                 world.interrupted(turn, Do::fail, true, [&] { prune_to_the_newest(world); });
+             const bool more = world.interrupted(turn, Do::fail, true, [&] {
+               try {
+                 prune_to_the_newest(world);
+               } catch (const Error&) {  // killed
+               }
+             });
              if (more) prune_to_the_newest(world);
              return more;
            }},

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "harness/bench/cases.h"
+#include "harness/bench/checkpoint.h"
 #include "harness/bench/comm.h"
 #include "harness/bench/crashes.h"
 #include "harness/bench/offload.h"
@@ -102,6 +103,29 @@ void add_rounds(CLI::App& bench, int& status, const char* name, const char* what
       "Examples:\n  shardproof bench {0}\n  shardproof bench {0} --quick --json", name));
 }
 
+void add_checkpoint_bench(CLI::App& bench, int& status) {
+  auto options = std::make_shared<bench::CheckpointBenchOptions>();
+  CLI::App* verb = bench.add_subcommand(
+      "checkpoint", "Saves and loads against PyTorch's and against a bare write and fsync");
+  verb->add_option("--megabytes", options->megabytes, "Of the state")
+      ->check(integer_range(32, 16384))
+      ->capture_default_str();
+  verb->add_option("--rounds", options->rounds, "Turns of all sides; medians count")
+      ->check(integer_range(1, 100))
+      ->capture_default_str();
+  verb->add_option("--directory", options->directory, "Where the files go (default: here)");
+  verb->add_option("--python", options->python, "A Python with torch (ci/install --peers)");
+  verb->add_flag("--quick", options->quick, "32 MB, one round");
+  add_output<bench::CheckpointBenchOptions>(
+      verb, status, options,
+      {bench::run_checkpoint_bench, bench::print_checkpoint_bench, bench::checkpoint_bench_status},
+      "Exit 1 when a figure asked for is not met");
+  verb->footer(
+      "Examples:\n"
+      "  shardproof bench checkpoint --directory /data\n"
+      "  shardproof bench checkpoint --quick --json");
+}
+
 void add_pipeline(CLI::App& bench, int& status) {
   auto options = std::make_shared<bench::PipelineBenchOptions>();
   CLI::App* verb =
@@ -182,6 +206,7 @@ void add_bench(CLI::App& app, int& status) {
       {bench::run_offload_bench, bench::print_offload_bench, nullptr});
   add_cases(*bench, status);
   add_crashes(*bench, status);
+  add_checkpoint_bench(*bench, status);
   add_comm_rank(*bench, status);
 }
 

@@ -1,5 +1,4 @@
-// checkpoint: the verbs that look at checkpoints on disk and change none: list, show, verify, diff,
-// export; and import, which makes a new one.
+// checkpoint: the verbs that look at checkpoints on disk: list, show, verify, diff. They read only.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,17 +10,18 @@
 #include "base/json.h"
 #include "checkpoint/load.h"
 #include "checkpoint/locate.h"
-#include "checkpoint/weights_file.h"
 #include "harness/cli/cli.h"
+#include "harness/continued.h"
 #include "train/manifest_facts.h"
 
 namespace shardproof {
 namespace {
 
 struct Arguments {
-  std::string first;   // DIR, DIR_A[/ID], or FILE
-  std::string second;  // ID, DIR_B[/ID], FILE, or DIR
-  std::string third;   // ID
+  std::string first;   // DIR, or DIR_A[/ID]
+  std::string second;  // ID, or DIR_B[/ID]
+  Continuation continuation;
+  bool continues = false;
   bool json = false;
 };
 
@@ -155,6 +155,29 @@ std::vector<Damage> damages_of(Storage& storage, const std::string& id) {
   return damages;
 }
 
+// Continues the checkpoint (the newest but for what the trace must still hold: the user names it).
+int verify_deep(Arguments arguments) {
+  if (arguments.continuation.trace.empty() || arguments.second.empty()) {
+    throw Error(ErrorKind::bad_input, "--continue",
+                "needs a checkpoint ID and the trace of the run that wrote it: --trace DIR");
+  }
+  arguments.continuation.directory = arguments.first;
+  arguments.continuation.id = arguments.second;
+  const Verdict verdict = continue_checkpoint(arguments.continuation);
+  const std::string outcome(name(verdict.outcome));
+  if (arguments.json) {
+    print({{"id", arguments.second},
+           {"continued", arguments.continuation.steps},
+           {"outcome", outcome},
+           {"reason", verdict.reason}});
+  } else {
+    fmt::print("{}: continued for {} steps: {}{}{}{}\n", arguments.second,
+               arguments.continuation.steps, outcome, verdict.reason.empty() ? "" : ": ",
+               verdict.reason, verdict.difference ? ": " + verdict.difference->print() : "");
+  }
+  return verdict.outcome == Outcome::pass ? 0 : verdict.outcome == Outcome::fail ? 1 : 3;
+}
+
 // All checkpoints of the directory unless one is named. 1 when any is damaged.
 int verify(const Arguments& arguments) {
   const auto storage = posix_storage(arguments.first, false);
@@ -244,42 +267,6 @@ int diff(const Arguments& arguments) {
   return differences.empty() ? 0 : 1;
 }
 
-// The folder and the name of a file.
-std::pair<std::unique_ptr<Storage>, std::string> storage_of_file(const std::string& path) {
-  const std::filesystem::path whole(path);
-  const std::string folder = whole.has_parent_path() ? whole.parent_path().string() : ".";
-  return {posix_storage(folder, false), whole.filename().string()};
-}
-
-int export_file(const Arguments& arguments) {
-  const Side side = open_side(arguments.first);
-  const auto [storage, name] = storage_of_file(arguments.second);
-  const WeightsFile file = export_weights(*side.storage, side.manifest, *storage, name);
-  if (arguments.json) {
-    print({{"file", arguments.second},
-           {"tensors", file.tensors},
-           {"bytes", file.bytes},
-           {"sha256", file.sha256.hex()}});
-  } else {
-    fmt::print("{}: {} tensors, {} bytes, sha256 {}\n", arguments.second, file.tensors, file.bytes,
-               shortened(file.sha256));
-  }
-  return 0;
-}
-
-int import_file(const Arguments& arguments) {
-  const auto [in, name] = storage_of_file(arguments.first);
-  const auto storage = posix_storage(arguments.second, true);
-  const SaveReport report = import_weights(*in, name, *storage, arguments.third);
-  if (arguments.json) {
-    print({{"id", report.id}, {"bytes", report.bytes}, {"state", report.state_digest.hex()}});
-  } else {
-    fmt::print("{}/{}: weights alone, {} bytes; shardproof train --warm-start {}/{}\n",
-               arguments.second, report.id, report.bytes, arguments.second, report.id);
-  }
-  return 0;
-}
-
 CLI::App* add_verb(CLI::App& parent, const char* name, const char* description,
                    const std::shared_ptr<Arguments>& arguments, const std::string& examples) {
   CLI::App* verb = parent.add_subcommand(name, description);
@@ -320,10 +307,26 @@ void add_checkpoint(CLI::App& app, int& status) {
                   "0: whole, 1: damaged (one line each), 2: bad usage",
                   arguments,
                   "  shardproof checkpoint verify DIR               all of them\n"
-                  "  shardproof checkpoint verify DIR step-00000010");
+                  "  shardproof checkpoint verify DIR step-00000010\n"
+                  "  shardproof checkpoint verify DIR step-00000010 --continue 3 --trace TRACE "
+                  "--layout tp2");
+  verb->add_option_function<int>(
+          "--continue",
+          [arguments](int steps) {
+            arguments->continues = true;
+            arguments->continuation.steps = steps;
+          },
+          "Also continue it for so many steps, and compare each with the trace of its run")
+      ->type_name("STEPS");
+  verb->add_option("--trace", arguments->continuation.trace, "Trace of the run that wrote it");
+  verb->add_option("--layout", arguments->continuation.layout,
+                   "Continue on this layout (default: the checkpoint's)");
   verb->add_option("DIR", arguments->first, "directory of checkpoints")->required();
   verb->add_option("ID", arguments->second, "checkpoint id (default: all)");
-  verb->callback([arguments, &status] { status = verify(*arguments); });
+  verb->callback([arguments, &status] {
+    status = verify(*arguments);
+    if (status == 0 && arguments->continues) status = verify_deep(*arguments);
+  });
 
   verb = add_verb(*group, "diff",
                   "First difference of every piece. Exit code 0: same state, 1: differ, 2: trouble",
@@ -340,21 +343,7 @@ void add_checkpoint(CLI::App& app, int& status) {
       status = 2;
     }
   });
-
-  verb = add_verb(*group, "export", "Write the weights as one plain safetensors file", arguments,
-                  "  shardproof checkpoint export DIR weights.safetensors\n"
-                  "  shardproof checkpoint export DIR/step-00000010 weights.safetensors");
-  verb->add_option("DIR", arguments->first, "DIR (its newest checkpoint) or DIR/ID")->required();
-  verb->add_option("FILE", arguments->second, "must not exist")->required();
-  verb->callback([arguments, &status] { status = export_file(*arguments); });
-
-  verb = add_verb(*group, "import",
-                  "Make a checkpoint of weights alone from a safetensors file of F32 tensors",
-                  arguments, "  shardproof checkpoint import weights.safetensors DIR weights");
-  verb->add_option("FILE", arguments->first, "safetensors, F32")->required();
-  verb->add_option("DIR", arguments->second, "directory of checkpoints")->required();
-  verb->add_option("ID", arguments->third, "of the checkpoint")->required();
-  verb->callback([arguments, &status] { status = import_file(*arguments); });
+  add_weights(*group, status);
 }
 
 }  // namespace shardproof

@@ -284,6 +284,7 @@ int resume(const TrainOptions& options) {
                             manifest.facts.step + request.config.training.steps));
   }
   request.resume = id;
+  request.fallback = options.fallback;
   request.trace = trace_options(options, environment);
   request.metrics_file = options.metrics;
   request.hostfile = options.hostfile;

@@ -51,7 +51,8 @@ struct CheckpointFacts {
   std::string tokenizer_digest;
   std::string template_digest;             // of the chat or document template; "none"
   std::string packing;                     // "none" | "documents"
-  Json parameter_groups = Json::object();  // {"decay": [names], "no_decay": [names]}
+  // {"decay": {"parameters": count, "names_sha256": of the names, a line each}, "no_decay": {..}}
+  Json parameter_groups = Json::object();
   Json seeds = Json::object();
   Json versions = Json::object();  // code and libraries
   std::string kernel_fingerprint;

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "checkpoint/recut.h"
 #include "checkpoint/shard_file.h"
-#include "comm/thread_communicator.h"
 
 namespace shardproof {
 namespace {
@@ -87,7 +86,7 @@ WeightsFile export_weights(Storage& storage, const Manifest& manifest, Storage& 
 }
 
 SaveReport import_weights(Storage& in, const std::string& path, Storage& storage,
-                          const std::string& id) {
+                          Communicator& comm, const std::string& id) {
   check_checkpoint_id(id);
   const SafetensorsHeader header = read_shard_header(in, path);
   std::vector<std::byte> bytes(in.size(path));
@@ -106,10 +105,9 @@ SaveReport import_weights(Storage& in, const std::string& path, Storage& storage
                      bytes.data() + header.data_begin + entry.begin});
   }
   CheckpointFacts facts;
-  facts.origin = Json{{"weights_file", path}, {"sha256", sha256(bytes).hex()}};
-  ThreadWorld world(1);
-  const auto comm = world.communicator(0);
-  return save_checkpoint(storage, *comm, id, facts, items);
+  facts.origin = Json{{"weights_file", path},
+                      {"sha256", Sha256().update(bytes.data(), bytes.size()).finish().hex()}};
+  return save_checkpoint(storage, comm, id, facts, items);
 }
 
 bool weights_alone(const Manifest& manifest) {

@@ -23,11 +23,11 @@ struct WeightsFile {
 WeightsFile export_weights(Storage& storage, const Manifest& manifest, Storage& out,
                            const std::string& path);
 
-// Writes a checkpoint of weights alone from such a file: float32 tensors, any names. Its origin
-// says the file's name and SHA-256. Error corrupt | refused naming the tensor; conflict as
-// save_checkpoint. Memory: the file.
+// Writes a checkpoint of weights alone, by one rank, from such a file: float32 tensors, any names.
+// Its origin says the file's name and SHA-256. Error corrupt | refused naming the tensor; conflict
+// as save_checkpoint. Memory: the file.
 SaveReport import_weights(Storage& in, const std::string& path, Storage& storage,
-                          const std::string& id);
+                          Communicator& comm, const std::string& id);
 
 // Holds weights and nothing else.
 bool weights_alone(const Manifest& manifest);

@@ -16,6 +16,11 @@ using testing::error_of;
 using testing::small_state;
 using testing::State;
 
+void import_alone(Storage& in, const std::string& path, Storage& storage, const std::string& id) {
+  ThreadWorld world(1);
+  import_weights(in, path, storage, *world.communicator(0), id);
+}
+
 TEST(WeightsFile, EveryParameterWholeUnderItsOwnName) {
   const auto storage = memory_storage(), out = memory_storage();
   State state = small_state(1);
@@ -48,7 +53,7 @@ TEST(WeightsFile, ComesBackAsACheckpointOfWeightsAlone) {
   testing::write_small(*storage, 2, "a", state);
   EXPECT_FALSE(weights_alone(read_manifest(*storage, "a")));
   const WeightsFile file = export_weights(*storage, read_manifest(*storage, "a"), *storage, "w.st");
-  import_weights(*storage, "w.st", *other, "weights");
+  import_alone(*storage, "w.st", *other, "weights");
   EXPECT_TRUE(verify_checkpoint(*other, "weights").empty());
   const Manifest manifest = read_manifest(*other, "weights");
   EXPECT_TRUE(weights_alone(manifest));
@@ -84,7 +89,7 @@ TEST(WeightsFile, OtherDtypesAreRefusedByName) {
   State halves(cut("h", {8}, -1, 1), {"param"}, 1, Dtype::f16);
   testing::write_small(*storage, 1, "a", halves);
   export_weights(*storage, read_manifest(*storage, "a"), *storage, "w.st");
-  const Error error = error_of([&] { import_weights(*storage, "w.st", *storage, "b"); });
+  const Error error = error_of([&] { import_alone(*storage, "w.st", *storage, "b"); });
   EXPECT_EQ(error.kind(), ErrorKind::refused);
   EXPECT_TRUE(contains(error.what(), "'h'") && contains(error.what(), "F16")) << error.what();
   EXPECT_EQ(list_checkpoints(*storage), std::vector<std::string>{"a"});

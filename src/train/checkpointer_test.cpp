@@ -180,7 +180,7 @@ TEST(Checkpointer, EachFactThatDeterminesTheBitsIsComparedAndNamed) {
                [](CheckpointFacts& facts) { facts.template_digest = "chat"; });
   expect_named("packing: expected documents, found none",
                [](CheckpointFacts& facts) { facts.packing = "documents"; });
-  expect_named("parameter groups: expected {}, found {\"decay\":[",
+  expect_named("parameter groups: expected {}, found {\"decay\":{",
                [](CheckpointFacts& facts) { facts.parameter_groups = Json::object(); });
   expect_named("kernel fingerprint: expected avx2, found avx512",
                [](CheckpointFacts& facts) { facts.kernel_fingerprint = "avx2"; });

@@ -55,8 +55,6 @@ class FactCheck {
     compare("facts.layout", "facts.config.run.layout", config_.run.layout, facts_.layout);
     check_step();
     compare("facts.packing", "facts.config.data.packed", packing_of(config_), facts_.packing);
-    compare("facts.parameter_groups", "facts.config.optimizer.no_decay",
-            parameter_groups_of(config_).dump(), facts_.parameter_groups.dump());
     compare("facts.seeds", "facts.config.training.seed",
             Json{{"training", config_.training.seed}}.dump(), facts_.seeds.dump());
     return std::move(out_);
@@ -214,7 +212,12 @@ std::vector<Damage> contradictions(const Manifest& manifest) {
   }
   if (!out.empty() || !says_a_run(facts)) return out;  // what follows needs a config that holds
   const Config config = parse_config_json(facts.config.dump(), "facts.config");
-  if (auto wrong = wrong_piece(manifest, shape_of(config))) out.push_back(std::move(*wrong));
+  if (auto wrong = wrong_piece(manifest, shape_of(config))) {
+    out.push_back(std::move(*wrong));
+  } else if (const Json groups = parameter_groups_of(config); groups != facts.parameter_groups) {
+    out.push_back({"facts.parameter_groups against facts.config.optimizer.no_decay", groups.dump(),
+                   facts.parameter_groups.dump()});
+  }
   check_files(manifest, parse_layout(facts.layout).world(), out);
   return out;
 }

@@ -7,8 +7,13 @@
 namespace shardproof {
 namespace {
 
+// At most what a Duration holds.
 Duration minutes(double count) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::ratio<60>>(count));
+  using Minutes = std::chrono::duration<double, std::ratio<60>>;
+  if (Minutes(count) >= std::chrono::duration_cast<Minutes>(Duration::max())) {
+    return Duration::max();
+  }
+  return std::chrono::duration_cast<Duration>(Minutes(count));
 }
 
 }  // namespace

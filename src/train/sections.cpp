@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "base/digest.h"
 #include "mesh/layout.h"
 
 namespace shardproof {
@@ -91,11 +92,16 @@ std::string packing_of(const Config& config) {
 }
 
 Json parameter_groups_of(const Config& config) {
-  std::set<std::string> groups[2];  // a parameter may be cut into several pieces
+  std::set<std::string> decay, no_decay;  // a parameter may be cut into several pieces
   for (const PieceSpec& piece : gpt_pieces(shape_of(config))) {
-    groups[decays(piece.name, config.optimizer.no_decay) ? 0 : 1].insert(piece.name);
+    (decays(piece.name, config.optimizer.no_decay) ? decay : no_decay).insert(piece.name);
   }
-  return Json{{"decay", groups[0]}, {"no_decay", groups[1]}};
+  const auto group = [](const std::set<std::string>& names) {
+    Sha256 hash;
+    for (const std::string& name : names) hash.update(name + "\n");
+    return Json{{"parameters", names.size()}, {"names_sha256", hash.finish().hex()}};
+  };
+  return Json{{"decay", group(decay)}, {"no_decay", group(no_decay)}};
 }
 
 }  // namespace shardproof

@@ -12,24 +12,23 @@
 
 #include "base/error.h"
 #include "base/temp_folder.h"
-#include "checkpoint/load.h"
 #include "checkpoint/storage.h"
 #include "parallel/make_plan.h"
 #include "parallel/thread_ranks.h"
 #include "trace/reader.h"
 #include "train/case_testing.h"
 #include "train/sections.h"
+#include "train/trainer_testing.h"
 
 namespace shardproof {
 namespace {
 
-// With 4 micro-batches a step and few samples.
-Config small(int ranks, int zero, int steps = 3) {
-  Config config = small_case("dp" + std::to_string(ranks) + ".zero" + std::to_string(zero), steps);
-  config.data.samples = 64;
-  config.training.global_batch = 8;
-  return config;
-}
+using testing::corpus;
+using testing::expect_same_bits;
+using testing::Job;
+using testing::Ran;
+using testing::small;
+using testing::train;
 
 // The synthetic corpus with the targets of some samples taken away.
 class Muted : public Dataset {
@@ -51,139 +50,6 @@ class Muted : public Dataset {
   std::shared_ptr<const Dataset> inner_;
   std::set<std::int64_t> muted_;
 };
-
-std::shared_ptr<const Dataset> corpus(const Config& config) {
-  return open_dataset(dataset_of(config), config.model.sequence, config.model.vocabulary,
-                      static_cast<std::uint64_t>(config.training.seed));
-}
-
-struct Job {
-  explicit Job(Config given) : config(std::move(given)) {}
-  Config config;
-  std::shared_ptr<const Dataset> dataset;  // null: the corpus of the config
-  std::shared_ptr<Storage> storage;
-  int save_after = -1;  // steps
-  bool resume = false;
-  TraceOptions trace;
-  Hooks* hooks = nullptr;
-  std::string forget;  // what a careless loader leaves out
-};
-
-// A loader that takes any checkpoint for its own, and leaves out one item of it: a kind of state
-// that the plan then keeps as it began, or a fact.
-class Careless : public Checkpointer {
- public:
-  Careless(Storage& storage, Communicator& comm, std::string forgets)
-      : storage_(storage), inner_(make_checkpointer(storage, comm)), forgets_(std::move(forgets)) {}
-
-  CheckpointFacts load(Plan& plan, const std::string&, const CheckpointFacts& mine) override {
-    std::map<void*, std::vector<float>> before;
-    for (const StateShard& shard : plan.shards(forgets_, false)) {
-      const auto* data = static_cast<const float*>(shard.data);
-      before[shard.data].assign(data, data + shard.range.size());
-    }
-    const Manifest manifest = read_manifest(storage_, list_checkpoints(storage_).back());
-    CheckpointFacts facts = inner_->load(plan, manifest.id, manifest.facts);
-    for (const auto& [data, values] : before) {
-      std::copy(values.begin(), values.end(), static_cast<float*>(data));
-    }
-    plan.loaded();
-    if (forgets_ == "step") facts.step = mine.step;
-    if (forgets_ == "cursor") facts.cursor = mine.cursor;
-    return facts;
-  }
-  std::string save(Plan&, const CheckpointFacts&) override { return ""; }
-  void save_in_background(Plan&, const CheckpointFacts&) override {}
-  std::string ended(bool) override { return ""; }
-  PruneReport prune(const Retention&) override { return {}; }
-  bool decide(bool mine) override { return mine; }
-
- private:
-  Storage& storage_;
-  std::unique_ptr<Checkpointer> inner_;
-  std::string forgets_;
-};
-
-struct Ran {
-  std::vector<StepResult> steps;
-  std::string state;  // SHA-256 over parameters and moments of rank 0's replica and all shares
-};
-
-void expect_same_bits(const Ran& a, const Ran& b) {
-  ASSERT_EQ(a.steps.size(), b.steps.size());
-  for (std::size_t i = 0; i < a.steps.size(); ++i) {
-    EXPECT_EQ(std::bit_cast<std::uint64_t>(a.steps[i].loss),
-              std::bit_cast<std::uint64_t>(b.steps[i].loss));
-    EXPECT_EQ(std::bit_cast<std::uint64_t>(a.steps[i].grad_norm),
-              std::bit_cast<std::uint64_t>(b.steps[i].grad_norm));
-    EXPECT_EQ(a.steps[i].step, b.steps[i].step);
-    EXPECT_EQ(a.steps[i].tokens, b.steps[i].tokens);
-  }
-  EXPECT_EQ(a.state, b.state);
-}
-
-// The whole state by global element: shares of all ranks laid into one arena per kind.
-class State {
- public:
-  void add(Plan& plan) {
-    const std::lock_guard lock(mutex_);
-    for (const char* kind : {"param", "master", "exp_avg", "exp_avg_sq"}) {
-      auto& all = kinds_[kind];
-      all.resize(static_cast<std::size_t>(plan.table().elements()));
-      for (const StateShard& shard : plan.shards(kind, false)) {
-        const auto* from = static_cast<const float*>(shard.data);
-        const std::int64_t at = plan.table().range(shard.piece_index).lo + shard.range.lo;
-        std::copy(from, from + shard.range.size(), all.begin() + at);
-      }
-    }
-  }
-  std::string digest() const {
-    Sha256 hash;
-    for (const auto& [kind, all] : kinds_) hash.update(all.data(), all.size() * sizeof(float));
-    return hash.finish().hex();
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, std::vector<float>> kinds_;
-};
-
-Ran train(const Job& job) {
-  const Config& config = job.config;
-  const Layout layout = parse_layout(config.run.layout);
-  const auto dataset = job.dataset ? job.dataset : corpus(config);
-  Ran ran;
-  State state;
-  on_thread_ranks(layout.world(), [&](Communicator& comm) {
-    MemoryLedger ledger;
-    const MemoryLedger::Install installed(ledger);
-    Mesh mesh(comm, layout);
-    const auto plan = make_plan(mesh, plan_of(config));
-    Loader loader(dataset, loader_of(config), plan->micro_batches());
-    std::unique_ptr<Checkpointer> checkpoints;
-    if (job.storage && job.forget.empty()) checkpoints = make_checkpointer(*job.storage, comm);
-    if (!job.forget.empty()) {
-      checkpoints = std::make_unique<Careless>(*job.storage, comm, job.forget);
-    }
-    TraceWriter trace(job.trace, comm.rank(), comm.size());
-    Metrics metrics("");
-    Hooks none;
-    Trainer trainer({config, *plan, loader, *dataset, program(), trace, metrics,
-                     job.hooks ? *job.hooks : none, checkpoints.get(), &ledger});
-    trace.run(Json::object());
-    if (job.resume) trainer.resume("");
-    trainer.trace_start();
-    while (trainer.next_step() < config.training.steps) {
-      const StepResult result = trainer.step();
-      if (comm.rank() == 0) ran.steps.push_back(result);
-      if (trainer.next_step() == job.save_after) trainer.save();
-    }
-    trace.end(trainer.next_step());
-    state.add(*plan);
-  });
-  ran.state = state.digest();
-  return ran;
-}
 
 TEST(Trainer, ThreeStepsAreTheSameBitsOnOneAndTwoRanks) {
   const Ran one = train(Job(small(1, 0)));
@@ -266,55 +132,6 @@ TEST(Trainer, ResumedRunEndsWithTheBitsOfTheUncutRun) {
     EXPECT_EQ(rest.steps.front().step, 2);
     rest.steps.insert(rest.steps.begin(), whole.steps.begin(), whole.steps.begin() + 2);
     expect_same_bits(rest, whole);
-  }
-}
-
-bool same_bits(const Ran& a, const Ran& b) {
-  bool same = a.state == b.state && a.steps.size() == b.steps.size();
-  for (std::size_t i = 0; same && i < a.steps.size(); ++i) {
-    const StepResult &x = a.steps[i], &y = b.steps[i];
-    same = x.step == y.step && x.loss == y.loss && x.grad_norm == y.grad_norm && x.lr == y.lr &&
-           x.tokens == y.tokens;
-  }
-  return same;
-}
-
-// Each item of a checkpoint matters: a run that goes on without it walks elsewhere.
-TEST(Trainer, AResumeThatForgetsAnyItemIsNotTheSameRun) {
-  Job uncut(small(2, 1, 5));
-  uncut.config.model.dropout = 0.1;
-  uncut.config.optimizer.warmup = 3;
-  uncut.config.data.ignored = 0.4;
-  uncut.storage = memory_storage();
-  uncut.save_after = 2;
-  const Ran whole = train(uncut);
-  const auto rest_of = [&](Job job) {
-    job.save_after = -1;
-    job.resume = true;
-    Ran rest = train(job);
-    rest.steps.insert(rest.steps.begin(), whole.steps.begin(), whole.steps.begin() + 2);
-    return rest;
-  };
-  Job careful = uncut;
-  careful.forget = "nothing";
-  EXPECT_TRUE(same_bits(rest_of(careful), whole));
-  for (const char* item : {"param", "master", "exp_avg", "exp_avg_sq", "step", "cursor"}) {
-    Job job = uncut;
-    job.forget = item;
-    EXPECT_FALSE(same_bits(rest_of(job), whole)) << item;
-  }
-  // Facts that the loader does not compare: the run goes on as another one.
-  const std::map<std::string, const char*> others{{"seeds", "training.seed=7"},
-                                                  {"schedule", "optimizer.warmup=4"},
-                                                  {"parameter groups", "optimizer.no_decay=[]"},
-                                                  {"data", "data.ignored=0.2"},
-                                                  {"packing", "data.packed=true"},
-                                                  {"config", "training.clip=0.25"},
-                                                  {"logical pieces", "numerics.sequence_pieces=1"}};
-  for (const auto& [item, assignment] : others) {
-    Job job = careful;
-    set_key(job.config, assignment);
-    EXPECT_FALSE(same_bits(rest_of(job), whole)) << item;
   }
 }
 

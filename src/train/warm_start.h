@@ -16,8 +16,8 @@ class Communicator;
 // (its newest checkpoint) or DIR/ID; empty: from its seeds. Error bad_input | corrupt.
 Json origin_of(const std::string& where);
 
-// Returns the origin. Errors, on all ranks: bad_input: no such checkpoint; corrupt: damaged; refused: it lacks
-// a parameter of this model, holds it in another shape, or holds more.
+// Returns the origin. Errors, on all ranks: bad_input: no such checkpoint; corrupt: damaged;
+// refused: it lacks a parameter of this model, holds it in another shape, or holds more.
 Json load_warm_start(const std::string& where, Plan& plan, Communicator& comm);
 
 }  // namespace shardproof

@@ -1,0 +1,79 @@
+// continued: see continued.h.
+#include "harness/continued.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/error.h"
+#include "checkpoint/load.h"
+#include "harness/world.h"
+#include "invariants/trace_checks.h"
+#include "trace/memory_trace.h"
+#include "train/config.h"
+
+namespace shardproof {
+namespace {
+
+// The trace as it was after that step.
+Trace until(Trace trace, std::int64_t last) {
+  for (RankTrace& rank : trace.ranks) {
+    std::erase_if(rank.steps, [&](const StepRecord& step) { return step.step > last; });
+    std::erase_if(rank.tensors, [&](const TensorRecord& tensor) { return tensor.step > last; });
+  }
+  std::erase_if(trace.files, [&](const TensorFileRef& file) { return file.step > last; });
+  return trace;
+}
+
+Config config_of(const Manifest& manifest, const Continuation& what) {
+  Config config =
+      parse_config_json(manifest.facts.config.dump(), "config of checkpoint " + manifest.id);
+  if (config.numerics.reduction == "native" && config.run.backend == "mpi") {
+    throw Error(ErrorKind::refused, "checkpoint " + manifest.id,
+                "native reduction on MPI processes has bits of its own; expected a run on threads, "
+                "or canonical reduction");
+  }
+  config.checkpoint = {};
+  config.checkpoint.directory = what.directory;
+  config.checkpoint.last = false;
+  config.run.backend = "threads";
+  config.run.fault.clear();
+  config.training.steps = static_cast<int>(manifest.facts.step) + what.steps;
+  if (!what.layout.empty() && what.layout != config.run.layout) {
+    config.run.layout = what.layout;
+    config.parallel = {};
+    config.training.accumulation = 0;  // follows from the layout
+  }
+  check(config);
+  return config;
+}
+
+}  // namespace
+
+Verdict continue_checkpoint(const Continuation& what) {
+  if (what.steps < 2) {
+    throw Error(ErrorKind::bad_input, "--continue",
+                fmt::format("found {}; expected at least 2: lost moments show in the second step",
+                            what.steps));
+  }
+  const auto storage = posix_storage(what.directory, false);
+  const Manifest manifest = read_manifest(*storage, what.id);
+  const Trace uncut = read_trace(what.trace);
+  const std::int64_t from = manifest.facts.step, last = from + what.steps - 1;
+  const std::vector<std::int64_t> traced = uncut.step_numbers();
+  if (traced.empty() || traced.back() < last) {
+    throw Error(
+        ErrorKind::bad_input, what.trace,
+        fmt::format("ends before step {}; expected the trace of a run that went that far", last));
+  }
+  RunRequest request;
+  request.config = config_of(manifest, what);
+  request.resume = what.id;
+  request.trace.digest = true;
+  request.trace.memory = std::make_shared<MemoryTrace>();
+  run_on_threads(request);
+  const Trace continued = request.trace.memory->take();
+  return check_resume(until(uncut, last), until(continued, last), from);
+}
+
+}  // namespace shardproof
