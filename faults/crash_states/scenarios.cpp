@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "checkpoint/background_save.h"
 #include "checkpoint/retention.h"
 
 namespace shardproof::crash {
@@ -15,6 +16,18 @@ Scenario save_on(int ranks, bool first) {
       first ? std::function<void(CrashWorld&)>() : one_checkpoint, once([=](CrashWorld& world) {
         first ? world.save("step-1", 1, ranks) : world.save("step-2", 2, ranks);
       })};
+}
+
+// The state is gone as soon as it is copied.
+void save_in_background(std::unique_ptr<Communicator> comm, Storage& storage, const std::string& id,
+                        testing::State& state) {
+  const auto items =
+      state.items<SaveItem>(share_bound(state.blocks(), comm->size(), comm->rank()),
+                            share_bound(state.blocks(), comm->size(), comm->rank() + 1));
+  BackgroundSave save(storage, std::move(comm));
+  save.start(id, facts_of(id), items);
+  state.clear();
+  save.finish();
 }
 
 // A save is cut short at each operation in turn; then there is a save of `next`.
@@ -61,6 +74,16 @@ std::vector<Scenario> plain_saves() {
   }
   out.push_back({"save of an id that is there", one_checkpoint,
                  once([](CrashWorld& world) { world.save("step-1", 1, 1); })});
+  return out;
+}
+
+std::vector<Scenario> background_saves() {
+  std::vector<Scenario> out;
+  for (const int ranks : {1, 2, 3}) {
+    out.push_back(
+        {fmt::format("background save, {} ranks", ranks), one_checkpoint,
+         once([=](CrashWorld& world) { world.save("step-2", 2, ranks, save_in_background); })});
+  }
   return out;
 }
 

@@ -6,7 +6,8 @@ namespace shardproof::crash {
 namespace {
 
 TEST(CrashStatesNightly, OfAllScenariosAreOldOrNew) {
-  for (const auto& scenarios : {plain_saves(), interrupted_saves(), two_writers(), prunings()}) {
+  for (const auto& scenarios :
+       {plain_saves(), background_saves(), interrupted_saves(), two_writers(), prunings()}) {
     const Tally all = testing::expect_none_broken(scenarios, 1);
     EXPECT_EQ(all.judged, all.different);
   }
