@@ -28,7 +28,9 @@ void check_inputs(const std::vector<Corpus>& corpora) {
     const auto dataset =
         open_dataset(dataset_of(config), config.model.sequence, config.model.vocabulary,
                      static_cast<std::uint64_t>(config.training.seed));
-    if (dataset->size() < config.training.global_batch && config.data.last == "drop") {
+    const bool has_epochs = dataset->sources().empty();
+    if (has_epochs && dataset->size() < config.training.global_batch &&
+        config.data.last == "drop") {
       throw Error(ErrorKind::bad_input,
                   config.data.path.empty() ? "data.samples" : config.data.path,
                   fmt::format("holds {} samples; expected at least one global batch of {}",

@@ -108,7 +108,8 @@ Corpus replay_corpus(const Config& config, bool loss) {
   out.config = config;
   out.config.checkpoint = {};
   if (loss) {
-    out.loss = config.data.kind == "synthetic" ? LossRule::every_step : LossRule::quarters;
+    const bool smooth = config.data.kind == "synthetic" && config.data.sources.empty();
+    out.loss = smooth ? LossRule::every_step : LossRule::quarters;
   }
   if (!config.run.fault.empty()) {
     const TraceFault fault = parse_trace_fault(config.run.fault);

@@ -53,7 +53,7 @@ Json input_facts(const Corpus& corpus) {
            {"layout", config.run.layout},
            {"backend", config.run.backend},
            {"seed", config.training.seed},
-           {"data", config.data.kind}};
+           {"data", config.data.sources.empty() ? config.data.kind : "mixture"}};
   if (!config.data.path.empty()) {
     out["file"] = std::filesystem::path(config.data.path).filename().string();
     out["file_bytes"] = std::filesystem::file_size(config.data.path);

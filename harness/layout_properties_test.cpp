@@ -52,7 +52,13 @@ Config draw_case() {
   config.training.global_batch = config.training.micro_batch * *rc::gen::inRange(1, 8);
   config.training.clip = one_of<double>({0, 0.3});
   config.training.seed = *rc::gen::inRange(1, 1000);
-  if (*rc::gen::inRange(0, 4) == 3) {  // documents packed into rows
+  const int data = *rc::gen::inRange(0, 4);
+  if (data == 2) {  // a mixture, of which one source is worn out in a step or two
+    config.data.samples = DataSection().samples;
+    config.data.sources = {{"a", 1.0 * *rc::gen::inRange(1, 9), "synthetic", "", 40},
+                           {"b", 3.0, "synthetic", "", *rc::gen::inRange(1, 9)}};
+  }
+  if (data == 3) {  // documents packed into rows
     config.data.kind = "text";
     config.data.path = default_text();
     config.data.packed = true;

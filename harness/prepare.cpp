@@ -32,9 +32,12 @@ void check_memory(const Config& config, bool all_ranks) {
 }
 
 Config usable_anywhere(Config config) {
-  for (std::string* path : {&config.data.path, &config.training.warm_start}) {
-    if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
-  }
+  const auto settle = [](std::string& path) {
+    if (!path.empty()) path = std::filesystem::absolute(path).lexically_normal().string();
+  };
+  settle(config.data.path);
+  settle(config.training.warm_start);
+  for (SourceSection& source : config.data.sources) settle(source.path);
   return config;
 }
 

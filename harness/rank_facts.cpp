@@ -29,11 +29,14 @@ std::vector<Fact> request_facts(const RunRequest& request) {
                           {"--metrics", on_or_off(wants_metrics(request))},
                           {"--trace", on_or_off(!request.trace.directory.empty())},
                           {"fault", on_or_off(traced_with_fault(request).fault.has_value())}};
-  const Json config = to_json(request.config);
+  Config same = request.config;
+  same.data.path.clear();
+  for (SourceSection& source : same.data.sources) source.path.clear();
+  const Json config = to_json(same);
   for (const auto& [section, keys] : config.items()) {
     for (const auto& [key, value] : keys.items()) {
       const std::string name = section + "." + key;
-      if (name != "data.path" && name != "data.workers") facts.push_back({name, value.dump()});
+      if (name != "data.workers") facts.push_back({name, value.dump()});
     }
   }
   return facts;

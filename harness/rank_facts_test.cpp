@@ -48,6 +48,16 @@ TEST(RankFacts, EveryKeyOfTheConfigIsOneButThoseThatMayDiffer) {
   }
 }
 
+TEST(RankFacts, ASourceMayLieElsewhereOnAnotherMachine) {
+  RunRequest here;
+  here.config.data.sources = {{"a", 1, "text", "/here/a.txt", 4096}};
+  RunRequest there = here, other = here;
+  there.config.data.sources[0].path = "/there/a.txt";
+  other.config.data.sources[0].weight = 2;
+  EXPECT_TRUE(differing(here, there).empty());
+  EXPECT_EQ(differing(here, other), std::vector<std::string>{"data.sources"});
+}
+
 TEST(RankFacts, SoIsWhatDecidesHowManyCollectivesRun) {
   const RunRequest plain;
   RunRequest resumed, metrics, metrics_folder, traced, faulty;

@@ -203,6 +203,17 @@ class RankRun {
     return sum;
   }
 
+  Json data_facts() const {
+    Json facts{{"size", dataset_->size()}};
+    for (const Source& source : dataset_->sources()) {
+      facts["sources"].push_back({{"name", source.name},
+                                  {"first", source.first},
+                                  {"size", source.size},
+                                  {"weight", source.weight}});
+    }
+    return facts;
+  }
+
   Json run_facts(const Mesh& mesh) const {
     Json coords = Json::object();
     for (int i = 0; i < axis_count; ++i) {
@@ -218,7 +229,7 @@ class RankRun {
                 {"layout", mesh.layout().print()},
                 {"backend", config_.run.backend},
                 {"seeds", Json{{"training", config_.training.seed}}},
-                {"data", Json{{"size", dataset_->size()}}},
+                {"data", data_facts()},
                 {"data_digest", dataset_->digest().hex()},
                 {"tokenizer", dataset_->tokenizer()},
                 {"tokenizer_digest", dataset_->tokenizer_digest().hex()},

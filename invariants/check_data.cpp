@@ -1,10 +1,11 @@
 // data: which samples each step took. An epoch covers every sample once, data ranks are disjoint,
 // ranks of one model copy see the same samples, and every step takes the same number. A filler
-// stands for no sample.
+// stands for no sample. Of a mixture, source by source (mixture_walk.h).
 #include <algorithm>
 #include <map>
 #include <set>
 
+#include "invariants/mixture_walk.h"
 #include "invariants/ruling.h"
 #include "invariants/run_facts.h"
 #include "invariants/trace_checks.h"
@@ -214,6 +215,68 @@ bool has_sample_digests(const Trace& trace) {
   return false;
 }
 
+// The steps of a mixture, in order, and the mixture that each was taken from.
+class MixtureJudge {
+ public:
+  MixtureJudge(const std::vector<SourceFact>& sources, Batch batch, bool midway)
+      : walk_(sources, midway), batch_(std::move(batch)) {}
+
+  std::optional<Problem> begin(const std::vector<SourceFact>& sources, std::int64_t step) {
+    const std::string wrong = walk_.remix(sources);
+    return wrong.empty() ? std::nullopt : std::optional(Problem{step, -1, wrong});
+  }
+
+  std::optional<Problem> step(const Trace& trace, std::int64_t step) {
+    StepSamples samples = samples_of(trace, step);
+    if (samples.problem) return samples.problem;
+    const auto count = static_cast<std::int64_t>(samples.ids.size());
+    if (count != batch_.size) {
+      return Problem{step, -1,
+                     fmt::format("took {} samples, {} {}", count, batch_.said_by, batch_.size)};
+    }
+    const std::string wrong = walk_.step(samples.ids);
+    return wrong.empty() ? std::nullopt : std::optional(Problem{step, -1, wrong});
+  }
+
+  const MixtureWalk& walk() const { return walk_; }
+
+ private:
+  MixtureWalk walk_;
+  const Batch batch_;
+};
+
+std::string place(const Problem& problem) {
+  const std::string who = problem.rank < 0 ? "" : fmt::format("rank {} ", problem.rank);
+  return fmt::format("step {}: {}{}", problem.step, who, problem.text);
+}
+
+Verdict judge_mixture(Verdict verdict, const Trace& trace, const Trace* before,
+                      const std::vector<SourceFact>& sources) {
+  const std::vector<std::int64_t> steps = trace.step_numbers();
+  const auto earlier = before == nullptr ? sources : source_facts(*before);
+  if (!earlier || earlier->empty()) {
+    return undecided(verdict, "the steps before do not say from which sources they took");
+  }
+  const Batch batch = batch_of(trace);
+  const std::vector<std::int64_t> all = before == nullptr ? steps : before->step_numbers();
+  const bool midway = all.empty() || all.front() > 0;
+  MixtureJudge judge(*earlier, batch, midway);
+  std::optional<Problem> problem;
+  if (before != nullptr) {
+    for (const std::int64_t step : before->step_numbers()) {
+      if (!problem && step < steps.front()) problem = judge.step(*before, step);
+    }
+    if (!problem) problem = judge.begin(sources, steps.front());
+  }
+  for (const std::int64_t step : steps) {
+    if (!problem) problem = judge.step(trace, step);
+  }
+  if (problem) return fails(verdict, place(*problem));
+  if (!judge.walk().open().empty()) return undecided(verdict, judge.walk().open());
+  verdict.notes.push_back(fmt::format("{} samples a step; {}", batch.size, judge.walk().epochs()));
+  return passes(verdict);
+}
+
 }  // namespace
 
 Verdict check_data(const Trace& trace, const Trace* before) {
@@ -229,6 +292,9 @@ Verdict check_data(const Trace& trace, const Trace* before) {
   }
   if (!lists_samples(trace)) return undecided(verdict, "no sample id was traced");
   const std::vector<std::int64_t> steps = trace.step_numbers();
+  const auto sources = source_facts(trace);
+  if (!sources) return undecided(verdict, "what the trace says of its sources is no mixture");
+  if (!sources->empty()) return judge_mixture(verdict, trace, before, *sources);
   const Batch batch = batch_of(trace);
   const std::int64_t size = integer_fact(trace, "/data/size").value_or(0);
   Walk walk(size, batch,
@@ -243,10 +309,7 @@ Verdict check_data(const Trace& trace, const Trace* before) {
   for (const std::int64_t step : steps) {
     if (!problem) problem = walk.step(trace, step);
   }
-  if (problem) {
-    const std::string who = problem->rank < 0 ? "" : fmt::format("rank {} ", problem->rank);
-    return fails(verdict, fmt::format("step {}: {}{}", problem->step, who, problem->text));
-  }
+  if (problem) return fails(verdict, place(*problem));
   if (!walk.open().empty()) return undecided(verdict, walk.open());
   verdict.notes.push_back(fmt::format("{} samples a step; {} whole epochs, {} samples of the next",
                                       batch.size, walk.epochs(), walk.seen()));

@@ -9,7 +9,8 @@
 //               "tensors" "all"             every tensor of every step is traced
 //               "match" "REGEX"             only tensors of these names are; what a sum over all
 //                                           tensors needs is then undecided, not wrong
-//               "code", "frozen" [names], "data" {"size": samples in an epoch}
+//               "code", "frozen" [names], "data" {"size": samples in an epoch}; of a mixture also
+//               {"sources": [{"name", "first" id, "size", "weight"}]}, ids one source after another
 //   memory      "bytes" {"optimizer": live bytes of masters and moments}
 // Torch-free. Thread rule: pure functions of their arguments.
 #pragma once
@@ -57,6 +58,7 @@ Verdict check_resume(const Trace& uncut, const Trace& resumed, std::int64_t from
 // Sample ids: exact cover of each epoch, disjoint over data ranks, the same number of real samples
 // (fillers are none) per step: the config's global batch where the trace has it. Fewer are legal
 // where they end an epoch and the config does not say that such a batch is dropped.
+// Of a mixture each source has epochs of its own, and is taken by its weight (mixture_walk.h).
 // A trace that begins at a later step (a resumed one) is judged behind the steps of `before`, or
 // from the place in its epoch that follows from the step where config and data size are known.
 Verdict check_data(const Trace& trace, const Trace* before = nullptr);

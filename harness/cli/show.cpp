@@ -157,6 +157,26 @@ void print_step(const Json& step) {
                rank["valid_tokens"].get<std::int64_t>(), fmt::join(samples, " "));
   }
   fmt::print("      ledger {}\n", step["ledger"].get<std::string>());
+  for (const Json& source : step.value("sources", Json::array())) {
+    fmt::print("      {}: epoch {}, {} taken\n", source["name"].get<std::string>(),
+               source["epoch"].get<std::int64_t>(), source["taken"].get<std::int64_t>());
+  }
+}
+
+// A line a source: which ids are its own, and where it stands.
+void print_sources(const std::vector<Source>& sources) {
+  for (const Source& source : sources) {
+    fmt::print("source {}: weight {}, {} samples from id {}, digest {}\n", source.name,
+               source.weight, source.size, source.first, source.digest.hex());
+  }
+}
+
+Json source_cursors(const DataCursor& cursor) {
+  Json list = Json::array();
+  for (const SourceCursor& source : cursor.sources) {
+    list.push_back({{"name", source.name}, {"epoch", source.epoch}, {"taken", source.taken}});
+  }
+  return list;
 }
 
 void show_data(const ShowOptions& options) {
@@ -171,8 +191,12 @@ void show_data(const ShowOptions& options) {
     ranks.push_back({mine, std::make_unique<Loader>(data, loader_of(config), mine)});
   }
   if (!options.json) {
-    fmt::print("{}: {} samples an epoch of {} tokens, digest {}\n", config.data.kind, data->size(),
-               config.model.sequence, data->digest().hex());
+    const bool mixed = !data->sources().empty();
+    fmt::print("{}: {} samples {} of {} tokens, digest {}\n",
+               mixed ? fmt::format("mixture of {}", data->sources().size()) : config.data.kind,
+               data->size(), mixed ? "in all" : "an epoch", config.model.sequence,
+               data->digest().hex());
+    print_sources(data->sources());
     fmt::print("{}: {} micro-batches of {} rows a step; the last batch of an epoch: {}\n",
                layout.print(), config.micro_batches(), config.training.micro_batch,
                config.data.last);
@@ -188,6 +212,7 @@ void show_data(const ShowOptions& options) {
                      {"epoch", cursor.epoch},
                      {"ranks", taken},
                      {"ledger", cursor.ledger.hex()}});
+    if (!cursor.sources.empty()) steps.back()["sources"] = source_cursors(cursor);
     if (!options.json) print_step(steps.back());
   }
   if (!options.json) return;

@@ -79,6 +79,24 @@ TEST(Show, LayoutIsJudgedForTheConfigThatIsGiven) {
   EXPECT_EQ(wrong.exit_code, 2) << wrong.output;
 }
 
+TEST(Show, DataOfAMixtureNamesSourcesAndWhereTheyStand) {
+  const std::vector<std::string> arguments{
+      "data", "--steps", "2", "--set",
+      R"(data.sources=[{"name":"a","weight":3,"samples":10},{"name":"b","samples":40}])"};
+  const Shown text = show(arguments);
+  EXPECT_EQ(text.exit_code, 0);
+  for (const char* part :
+       {"mixture of 2: 50 samples in all", "source a: weight 3, 10 samples from id 0",
+        "source b: weight 1, 40 samples from id 10", "a: epoch 2, 4 taken",
+        "b: epoch 0, 8 taken"}) {
+    EXPECT_NE(text.output.find(part), text.output.npos) << text.output << " lacks " << part;
+  }
+  auto json = arguments;
+  json.push_back("--json");
+  const Json steps = parse_json(show(json).output, "show")["steps"];
+  EXPECT_EQ(steps[1]["sources"][0], (Json{{"name", "a"}, {"epoch", 2}, {"taken", 4}}));
+}
+
 TEST(Show, LayoutAsJson) {
   const Shown result = show({"layout", "dp=2,zero=1", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.output;

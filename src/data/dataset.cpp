@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "data/mixed_dataset.h"
 #include "data/synthetic.h"
 #include "data/windows.h"
 
@@ -45,12 +46,33 @@ std::shared_ptr<const Dataset> open_tokens(const DatasetConfig& config, int leng
   return make_windows(TokenStream::open_tokens(config.path, vocabulary), std::move(windows));
 }
 
+std::shared_ptr<const Dataset> open_mixture(const DatasetConfig& config, int length, int vocabulary,
+                                            std::uint64_t seed) {
+  std::vector<NamedDataset> datasets;
+  for (const SourceConfig& source : config.sources) {
+    DatasetConfig alone = config;
+    alone.sources.clear();
+    alone.kind = source.kind;
+    alone.path = source.path;
+    alone.samples = source.samples;
+    datasets.push_back({source.name, source.weight,
+                        open_dataset(alone, length, vocabulary, source_seed(seed, source.name))});
+  }
+  return make_mixed(std::move(datasets), seed);
+}
+
 }  // namespace
+
+const std::vector<Source>& Dataset::sources() const {
+  static const std::vector<Source> none;
+  return none;
+}
 
 std::shared_ptr<const Dataset> open_dataset(const DatasetConfig& config, int length, int vocabulary,
                                             std::uint64_t seed) {
   if (length < 1) refuse(fmt::format("found a sequence length of {}; expected >= 1", length));
   if (vocabulary < 1) refuse(fmt::format("found a vocabulary of {}; expected >= 1", vocabulary));
+  if (!config.sources.empty()) return open_mixture(config, length, vocabulary, seed);
   if (config.kind == "text") return open_text(config, length, vocabulary);
   if (config.kind == "tokens") return open_tokens(config, length, vocabulary);
   if (config.kind != "synthetic") {

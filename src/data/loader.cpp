@@ -28,7 +28,9 @@ void check_config(const Dataset& dataset, const LoaderConfig& config,
              fmt::format("micro-batch {} at {}", mine[i], i));
   }
   const std::int64_t step = std::int64_t{config.micro_batches} * config.rows;
-  if (config.last == LastBatch::drop && dataset.size() < step) {
+  const bool has_epochs = dataset.sources().empty();
+  SP_CHECK(has_epochs || config.last == LastBatch::drop, "a mixture has no short batches");
+  if (has_epochs && config.last == LastBatch::drop && dataset.size() < step) {
     throw Error(ErrorKind::bad_input, "data",
                 fmt::format("an epoch holds {} samples and a global batch takes {}; expected at "
                             "least that many, or data.last short",
@@ -52,7 +54,9 @@ struct Loader::Impl {
       : dataset_(std::move(dataset)),
         config_(config),
         mine_(std::move(mine)),
-        sequence_(dataset_->size(), config),
+        sequence_(make_sequence(*dataset_, config)),
+        cursor_(sequence_->start()),
+        ahead_(cursor_),
         depth_(2 * config.workers) {
     for (int i = 0; i < config_.workers; ++i) workers_.emplace_back([this] { work(); });
   }
@@ -68,7 +72,7 @@ struct Loader::Impl {
 
   std::vector<MicroBatch> next() {
     if (workers_.empty()) {
-      StepPlan plan = sequence_.take(cursor_);
+      StepPlan plan = sequence_->take(cursor_);
       std::vector<MicroBatch> batches = make(plan);
       cursor_ = plan.after;
       return batches;
@@ -76,11 +80,12 @@ struct Loader::Impl {
     std::unique_lock lock(mutex_);
     const auto arrived = [this] { return ready_.contains(returned_); };
     if (!filled_.wait_for(lock, config_.timeout, arrived)) {
-      throw Error(ErrorKind::timeout, "data",
-                  fmt::format("a prefetch worker did not make the next batch (epoch {}, {} samples "
-                              "taken) in {} s",
-                              cursor_.epoch, cursor_.taken,
-                              std::chrono::duration<double>(config_.timeout).count()));
+      throw Error(
+          ErrorKind::timeout, "data",
+          fmt::format("a prefetch worker did not make the next batch (epoch {}, {} samples "
+                      "taken) in {} s",
+                      cursor_.epoch, cursor_.sources.empty() ? cursor_.taken : cursor_.samples,
+                      std::chrono::duration<double>(config_.timeout).count()));
     }
     Ready& ready = ready_.at(returned_);
     if (ready.error) std::rethrow_exception(ready.error);
@@ -97,11 +102,10 @@ struct Loader::Impl {
     return cursor_;
   }
 
-  void seek(const DataCursor& cursor) {
+  void seek(const DataCursor& cursor, Remix remix) {
     {
       const std::lock_guard lock(mutex_);
-      sequence_.check(cursor);
-      cursor_ = ahead_ = cursor;
+      cursor_ = ahead_ = sequence_->adopt(cursor, remix);
       ++generation_;
       ready_.clear();
       returned_ = taken_ = 0;
@@ -117,7 +121,7 @@ struct Loader::Impl {
       if (stopped_) return;
       const std::int64_t generation = generation_;
       const std::int64_t step = taken_++;
-      const StepPlan plan = sequence_.take(ahead_);
+      const StepPlan plan = sequence_->take(ahead_);
       ahead_ = plan.after;
       lock.unlock();
       Ready ready{{}, nullptr, plan.after};
@@ -175,7 +179,7 @@ struct Loader::Impl {
   mutable std::mutex mutex_;        // guards everything below
   std::condition_variable room_;    // a worker may take a step, or must stop
   std::condition_variable filled_;  // a step is ready
-  Sequence sequence_;
+  const std::unique_ptr<Sequence> sequence_;
   DataCursor cursor_;  // after what next() returned
   DataCursor ahead_;   // after what workers took
   std::map<std::int64_t, Ready> ready_;
@@ -200,8 +204,8 @@ std::vector<MicroBatch> Loader::next() {
 DataCursor Loader::cursor() const {
   return impl_->cursor();
 }
-void Loader::seek(const DataCursor& cursor) {
-  impl_->seek(cursor);
+void Loader::seek(const DataCursor& cursor, Remix remix) {
+  impl_->seek(cursor, remix);
 }
 
 }  // namespace shardproof

@@ -3,6 +3,9 @@
 // micro-batch m has rows [m*rows, (m+1)*rows) of them, on every layout, so data ranks are disjoint
 // by construction. At the end of an epoch fewer samples than a global batch may be left: `drop`
 // leaves them out, `short` fills up with rows of ignored targets (sample id -1).
+// A mixture has no epoch of its own: position by position a source is drawn (data/mixture.h), which
+// gives the next sample of its own epoch order and begins the next epoch when it has given all. No
+// sample is left out and no batch is short. (A small source may begin an epoch within a batch.)
 // Prefetch workers change nothing but time: batches and cursor are the same with 0, 1 or 4.
 // Thread rule: one loader per rank; its workers are its own.
 #pragma once
@@ -30,6 +33,18 @@ struct LoaderConfig {
   Duration timeout = std::chrono::seconds(60);  // next() waiting for a worker
 };
 
+// Where a source of a mixture stands, and what it was mixed as.
+struct SourceCursor {
+  std::string name;
+  double weight = 1;
+  std::int64_t size = 0;    // samples of an epoch
+  Digest digest;            // of its samples
+  std::int64_t before = 0;  // samples taken from it before `since`
+  std::int64_t epoch = 0;
+  std::int64_t taken = 0;  // of this epoch's order, < size
+  bool operator==(const SourceCursor&) const = default;
+};
+
 // A resumable position: everything before it was handed out.
 struct DataCursor {
   std::int64_t epoch = 0;
@@ -38,11 +53,19 @@ struct DataCursor {
   // Chained over the steps: SHA-256(previous, ids of the step), the ids of all ranks in order as
   // 64-bit little-endian integers, -1 for a filled row.
   Digest ledger;
+  // Of a mixture, whose `epoch` and `taken` stay 0: of `samples`, where the weights in force began,
+  // and each source. samples = the sum of epoch x size + taken over the sources.
+  std::int64_t since = 0;
+  std::vector<SourceCursor> sources{};
 
   Json to_json() const;
   static DataCursor from_json(const Json& json, const std::string& place);  // Error corrupt
   bool operator==(const DataCursor&) const = default;
 };
+
+// What a resume may change of a mixture: nothing, or the weights, and new sources behind the
+// others. Sources keep their cursors either way.
+enum class Remix { refuse, allow };
 
 // The sample order of an epoch: a permutation of [0, size) (data/order.h).
 std::vector<std::int64_t> epoch_order(std::int64_t size, std::uint64_t seed, std::int64_t epoch);
@@ -58,8 +81,9 @@ class Loader {
   // Error timeout when a worker takes too long.
   std::vector<MicroBatch> next();
   DataCursor cursor() const;  // position after the batches that next() has returned
-  // Drops what was prefetched. Error refused when the cursor cannot be one of this data.
-  void seek(const DataCursor& cursor);
+  // Drops what was prefetched. Error refused, naming what was expected and found, when the cursor
+  // cannot be one of this data. After a remix cursor() has the new weights, in force from here on.
+  void seek(const DataCursor& cursor, Remix remix = Remix::refuse);
 
  private:
   struct Impl;

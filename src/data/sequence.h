@@ -1,14 +1,13 @@
-// sequence: which samples the world takes in each step, walking the order of one epoch after the
-// other. A step is a function of the cursor before it. Thread rule: none; the owner serialises
-// calls.
+// sequence: which samples the world takes in each step. A step is a function of the cursor before
+// it. Of one source: the order of one epoch after the other. Of a mixture (mixed_sequence.cpp): the
+// sources' own orders, drawn by weight. Thread rule: none; the owner serialises calls.
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "data/loader.h"
-#include "data/order.h"
 
 namespace shardproof {
 
@@ -22,19 +21,21 @@ struct StepPlan {
 
 class Sequence {
  public:
-  Sequence(std::int64_t size, const LoaderConfig& config);
-
-  StepPlan take(const DataCursor& from);
-  // Error refused unless the cursor is a whole number of steps into an epoch, or at its end.
-  void check(const DataCursor& cursor) const;
-
- private:
-  const std::int64_t size_;
-  const std::uint64_t seed_;
-  const LastBatch last_;
-  const std::int64_t step_;  // samples of a global batch
-  std::optional<EpochOrder> order_;
-  std::int64_t order_epoch_ = 0;
+  virtual ~Sequence() = default;
+  virtual DataCursor start() const = 0;
+  virtual StepPlan take(const DataCursor& from) = 0;
+  // The position at which a run goes on that has left `cursor`: the cursor itself, or, when a remix
+  // is allowed and has changed something, the same place with the mixture of this run from there
+  // on. Error refused, naming expected and found, unless it is a position of this data that whole
+  // steps lead to.
+  virtual DataCursor adopt(const DataCursor& cursor, Remix remix) const = 0;
 };
+
+std::unique_ptr<Sequence> make_sequence(const Dataset& dataset, const LoaderConfig& config);
+std::unique_ptr<Sequence> make_mixed_sequence(const std::vector<Source>& sources,
+                                              const LoaderConfig& config);
+
+// The ledger after a step.
+Digest chain(const Digest& before, const std::vector<std::int64_t>& ids);
 
 }  // namespace shardproof

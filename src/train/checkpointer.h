@@ -32,7 +32,8 @@ class Checkpointer {
   // What rank 0 says, on every rank.
   virtual bool decide(bool mine) = 0;
   // Verifies everything, compares `expected` with the manifest, loads into the plan.
-  // Error refused naming each difference, expected and found: data digest, tokenizer digest, seeds,
+  // Error refused naming each difference, expected and found: data digest (unless the config says
+  // data.remix: then the caller compares the sources), tokenizer digest, seeds,
   // the Case keys of the config that determine the bits, the layout under native reduction (any
   // legal one reads what any other wrote under canonical), kernel fingerprint, the set of pieces;
   // or the manifest's first fact that contradicts another (manifest_facts.h); corrupt for damage.

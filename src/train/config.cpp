@@ -13,6 +13,7 @@
 #include "parallel/legality.h"
 #include "trace/writer.h"
 #include "train/config_fields.h"
+#include "train/config_sources.h"
 #include "train/sections.h"
 
 namespace shardproof {
@@ -25,6 +26,11 @@ class Checker {
   void run() {
     Config copy = config_;
     for (const Field& field : fields(copy)) check_range(field, where({field.name()}));
+    for (std::size_t i = 0; i < copy.data.sources.size(); ++i) {
+      for (const Field& field : source_fields(copy.data.sources[i], i)) {
+        check_range(field, where({field.name(), "data.sources"}));
+      }
+    }
     check_batch();
     check_data();
     check_optimizer();
@@ -80,6 +86,25 @@ class Checker {
   }
 
   void check_data() const {
+    if (const auto problem = sources_problem(config_)) {
+      fail({problem->key, "data.sources"}, problem->detail);
+    }
+    const DataSection& d = config_.data;
+    if (d.sources.empty()) check_single_source();
+    const std::string& kind = d.sources.empty() ? d.kind : d.sources.front().kind;
+    if (kind == "text" && config_.model.vocabulary < 256) {
+      fail({"model.vocabulary", "data.kind", "data.sources"},
+           fmt::format("found {}; data.kind text needs at least 256 (one token a byte)",
+                       config_.model.vocabulary));
+    }
+    if (kind == "tokens" && d.packed && d.end_token >= config_.model.vocabulary) {
+      fail({"data.end_token", "model.vocabulary"},
+           fmt::format("found {}; expected a token below model.vocabulary {}", d.end_token,
+                       config_.model.vocabulary));
+    }
+  }
+
+  void check_single_source() const {
     const DataSection& d = config_.data;
     if (d.kind == "synthetic") {
       if (!d.path.empty()) {
@@ -89,20 +114,8 @@ class Checker {
                          d.path));
       }
       if (d.packed) fail({"data.packed"}, "found true; expected data.kind text or tokens with it");
-      return;
-    }
-    if (d.path.empty()) {
+    } else if (d.path.empty()) {
       fail({"data.path", "data.kind"}, fmt::format("not given; data.kind {} needs it", d.kind));
-    }
-    if (d.kind == "text" && config_.model.vocabulary < 256) {
-      fail({"model.vocabulary", "data.kind"},
-           fmt::format("found {}; data.kind text needs at least 256 (one token a byte)",
-                       config_.model.vocabulary));
-    }
-    if (d.kind == "tokens" && d.packed && d.end_token >= config_.model.vocabulary) {
-      fail({"data.end_token", "model.vocabulary"},
-           fmt::format("found {}; expected a token below model.vocabulary {}", d.end_token,
-                       config_.model.vocabulary));
     }
   }
 
@@ -219,7 +232,12 @@ Json to_json(const Config& config) {
 }
 
 Json case_json(const Config& config) {
-  return to_json_if(config, [](const Field& field) { return field.use == KeyUse::bits; });
+  Config without_paths = config;
+  for (SourceSection& source : without_paths.data.sources) source.path.clear();
+  return to_json_if(without_paths, [](const Field& field) {
+    const bool no_mixture = field.name() == "data.sources" && field.value().empty();
+    return field.use == KeyUse::bits && !no_mixture;
+  });
 }
 
 std::string config_digest(const Config& config) {

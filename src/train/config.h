@@ -29,6 +29,17 @@ struct ModelSection {
   bool operator==(const ModelSection&) const = default;
 };
 
+// One source of a mixture, as an item of data.sources. In a text:
+//   sources = [{name = "books", weight = 0.7, kind = "text", path = "books.txt"}, ...]
+struct SourceSection {
+  std::string name;                // of letters, digits, _ . -; its order is drawn with it
+  double weight = 1;               // relative to the others; 0 keeps a source that is not drawn
+  std::string kind = "synthetic";  // synthetic | text | tokens
+  std::string path;
+  int samples = 4096;  // synthetic
+  bool operator==(const SourceSection&) const = default;
+};
+
 struct DataSection {
   std::string kind = "synthetic";  // synthetic | text | tokens
   std::string path;
@@ -38,6 +49,9 @@ struct DataSection {
   int end_token = 0;          // packed token files: ends a document
   std::string last = "drop";  // drop | short
   int workers = 0;
+  // Several sources in place of kind, path and samples; empty: one source, these keys.
+  std::vector<SourceSection> sources;
+  bool remix = false;  // a resume may change the weights and add sources
   bool operator==(const DataSection&) const = default;
 };
 
@@ -150,7 +164,8 @@ std::string run_line(const Config& config);
 Config parse_run_line(std::string_view line);  // for replay
 
 // The Case keys that determine the bits of a step: without those that say how far a run goes, from
-// which path the data comes (its digest is compared apart), or how the work is divided.
+// which path the data comes (its digest is compared apart), or how the work is divided; without
+// data.sources where there are none.
 Json case_json(const Config& config);
 std::string config_digest(const Config& config);  // SHA-256 of case_json, in hex
 

@@ -10,6 +10,7 @@
 #include "base/edit_distance.h"
 #include "base/error.h"
 #include "base/piece.h"
+#include "train/config_sources.h"
 
 namespace shardproof {
 namespace {
@@ -92,6 +93,13 @@ std::vector<Field> fields(Config& c) {
       {"data", "last", &data.last, one_of({"drop", "short"}), bits,
        "the last, short global batch of an epoch"},
       {"data", "workers", &data.workers, between(0, 64), line, "prefetch threads"},
+      {"data",
+       "sources",
+       &data.sources,
+       {},
+       bits,
+       "a mixture: name, weight, kind, path, samples of each; empty: one source, the keys above"},
+      {"data", "remix", &data.remix, {}, run, "a resume may change weights and add sources"},
 
       {"training", "steps", &training.steps, at_least(1), line, "optimizer steps"},
       {"training", "global_batch", &training.global_batch, between(1, 1 << 20), bits,
@@ -225,12 +233,22 @@ std::string Field::expected() const {
       return "a list of integers" + in_range(range);
     }
     std::string operator()(const std::vector<std::string>*) const { return "a list of texts"; }
+    std::string operator()(const std::vector<SourceSection>*) const {
+      return "a list of sources, such as {\"name\":\"books\",\"weight\":0.7}";
+    }
   };
   return std::visit(Describe{range}, member);
 }
 
 Json Field::value() const {
-  return std::visit([](const auto* pointer) { return Json(*pointer); }, member);
+  const auto read = [](const auto* value) {
+    if constexpr (std::is_same_v<decltype(value), const std::vector<SourceSection>*>) {
+      return sources_json(*value);
+    } else {
+      return Json(*value);
+    }
+  };
+  return std::visit(read, member);
 }
 
 void refuse_value(const Field& field, const std::string& found, const std::string& place) {
@@ -266,6 +284,7 @@ void check_range(const Field& field, const std::string& place) {
                          [&](int item) { return contains(range, item); });
     }
     bool operator()(const std::vector<std::string>*) const { return true; }
+    bool operator()(const std::vector<SourceSection>*) const { return true; }  // key by key
   };
   if (!std::visit(Legal{field.range}, field.member)) wrong(field, field.value(), place);
 }
@@ -308,6 +327,9 @@ void assign(const Field& field, const Json& value, const std::string& place) {
         wrong(field, value, place);
       }
       *out = value.get<std::vector<std::string>>();
+    }
+    void operator()(std::vector<SourceSection>* out) const {
+      *out = read_sources(field, value, [this](const std::string&) { return place; });
     }
   };
   std::visit(Store{field, value, place}, field.member);

@@ -32,9 +32,10 @@ enum class KeyUse {
 };
 
 struct Field {
-  std::string_view section;
+  std::string section;
   std::string_view key;
-  std::variant<int*, double*, bool*, std::string*, std::vector<int>*, std::vector<std::string>*>
+  std::variant<int*, double*, bool*, std::string*, std::vector<int>*, std::vector<std::string>*,
+               std::vector<SourceSection>*>
       member;
   Range range;
   KeyUse use = KeyUse::bits;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "train/config.h"
 #include "train/config_fields.h"
+#include "train/config_sources.h"
 
 namespace shardproof {
 namespace {
@@ -75,6 +76,7 @@ struct ReadValue {
   }
   Json operator()(const std::vector<int>*) const { return list(); }
   Json operator()(const std::vector<std::string>*) const { return list(); }
+  Json operator()(const std::vector<SourceSection>*) const { return list(); }
 };
 
 bool is_utf8(std::string_view text) {
@@ -133,6 +135,9 @@ void set_key(Config& config, std::string_view assignment, Origins* origins) {
   Config changed = config;
   const std::vector<Field> all = fields(changed);
   const Field* field = find_field(all, section, key);
+  const auto of_source =
+      section == "data" ? find_source_field(changed, key, place) : std::optional<Field>();
+  if (of_source) field = &*of_source;
   if (field == nullptr) unknown_key(all, section, key, place);
   const std::string_view value = assignment.substr(equals + 1);
   assign(*field, std::visit(ReadValue{value, place}, field->member), place);

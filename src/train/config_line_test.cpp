@@ -32,6 +32,7 @@ RC_GTEST_PROP(ConfigLine, ARunLineParsesBackAndFitsBetweenSingleQuotes, ()) {
   RC_ASSERT(line.find_first_of("'\n") == line.npos);
   Config only_case = config;
   only_case.run = RunSection{};
+  only_case.data.remix = false;
   only_case.checkpoint = CheckpointSection{};
   only_case.parallel = ParallelSection{};
   RC_ASSERT(parse_run_line(case_line(config)) == only_case);

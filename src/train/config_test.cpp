@@ -166,6 +166,7 @@ TEST(Config, TheDigestIsOfWhatDeterminesTheBits) {
       void operator()(std::string* value) const { *value += "x"; }
       void operator()(std::vector<int>* value) const { value->push_back(1); }
       void operator()(std::vector<std::string>* value) const { value->push_back("x"); }
+      void operator()(std::vector<SourceSection>* value) const { value->emplace_back(); }
     };
     std::visit(Change{}, other->member);
     EXPECT_EQ(config_digest(changed) != digest, field.use == KeyUse::bits) << field.name();

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train/config_fields.h"
+#include "train/config_sources.h"
 
 namespace shardproof {
 
@@ -46,6 +46,14 @@ inline Config any_config() {
       value->clear();
       const int count = *rc::gen::inRange(0, 4);
       for (int i = 0; i < count; ++i) value->push_back(any_text());
+    }
+    void operator()(std::vector<SourceSection>* value) const {
+      value->assign(*rc::gen::inRange<std::size_t>(0, 4), {});
+      for (std::size_t i = 0; i < value->size(); ++i) {
+        for (const Field& field : source_fields((*value)[i], i)) {
+          if (*rc::gen::arbitrary<bool>()) std::visit(Draw{field.range}, field.member);
+        }
+      }
     }
   };
   Config config;

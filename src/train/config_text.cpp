@@ -1,6 +1,7 @@
 // config_text: the config as a file: TOML, or JSON with the same keys. Both are turned into JSON
 // values with a line each and set by the same code.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "base/error.h"
 #include "train/config.h"
 #include "train/config_fields.h"
+#include "train/config_sources.h"
 
 namespace shardproof {
 namespace {
@@ -23,8 +25,25 @@ struct Entry {
   std::string key;  // empty: the section itself
   Json value;
   int line = 0;
-  std::string other;  // what stands there when JSON has no such value: nan, a date
+  std::string other;                   // what stands there when JSON has no such value: nan, a date
+  std::map<std::string, int> inner{};  // lines of keys inside a list: "data.sources[1].weight"
 };
+
+void store(const Field& field, const Entry& entry, const std::string& file, Origins* origins) {
+  const auto place_of = [&](const std::string& name) {
+    const auto found = entry.inner.find(name);
+    return fmt::format("{}:{}", file, found == entry.inner.end() ? entry.line : found->second);
+  };
+  const auto given = [&](const std::string& name) {
+    if (origins != nullptr) (*origins)[name] = place_of(name);
+  };
+  if (const auto* sources = std::get_if<std::vector<SourceSection>*>(&field.member)) {
+    **sources = read_sources(field, entry.value, place_of, given);
+  } else {
+    assign(field, entry.value, place_of(field.name()));
+  }
+  given(field.name());
+}
 
 Config build(const std::vector<Entry>& entries, const std::string& file, Origins* origins) {
   Config config;
@@ -37,22 +56,27 @@ Config build(const std::vector<Entry>& entries, const std::string& file, Origins
     const Field* field = find_field(all, entry.section, entry.key);
     if (field == nullptr) unknown_key(all, entry.section, entry.key, place);
     if (!entry.other.empty()) refuse_value(*field, entry.other, place);
-    assign(*field, entry.value, place);
-    if (origins != nullptr) (*origins)[field->name()] = place;
+    store(*field, entry, file, origins);
   }
   return config;
 }
 
-Json from_toml(const toml::node& node) {
+// A table of a list as an object; any other is a section, which no key takes.
+Json from_toml(const toml::node& node, bool in_list = false) {
   if (const auto* value = node.as_integer()) return value->get();
   if (const auto* value = node.as_boolean()) return value->get();
   if (const auto* value = node.as_string()) return value->get();
   if (const auto* value = node.as_floating_point()) return value->get();
-  if (node.is_table()) return Json::object();
+  if (const auto* table = node.as_table()) {
+    Json object = Json::object();
+    if (!in_list) return object;
+    for (const auto& [key, value] : *table) object[std::string(key.str())] = from_toml(value);
+    return object;
+  }
   Json list = nullptr;
   if (const auto* array = node.as_array()) {
     list = Json::array();
-    for (const toml::node& item : *array) list.push_back(from_toml(item));
+    for (const toml::node& item : *array) list.push_back(from_toml(item, true));
   }
   return list;
 }
@@ -71,7 +95,27 @@ int line_of(const toml::node& node) {
   return static_cast<int>(node.source().begin.line);
 }
 
-// Remembers the line of every section and key of a JSON text that is known to be valid.
+std::string inner_name(std::string_view section, std::string_view key, std::size_t index,
+                       std::string_view inner) {
+  return fmt::format("{}.{}[{}].{}", section, key, index, inner);
+}
+
+std::map<std::string, int> inner_lines(std::string_view section, std::string_view key,
+                                       const toml::node& node) {
+  std::map<std::string, int> lines;
+  const auto* array = node.as_array();
+  for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
+    const auto* item = array->get(i)->as_table();
+    if (item == nullptr) continue;
+    for (const auto& [inner, value] : *item) {
+      lines[inner_name(section, key, i, inner.str())] = line_of(value);
+    }
+  }
+  return lines;
+}
+
+// Remembers the line of every section and key of a JSON text that is known to be valid, and of the
+// keys of objects in lists.
 class KeyLines : public nlohmann::json_sax<Json> {
  public:
   // Reads characters and counts the lines begun.
@@ -102,6 +146,7 @@ class KeyLines : public nlohmann::json_sax<Json> {
   int at(const std::string& section, const std::string& key) const {
     return lines_.at({section, key});
   }
+  const std::map<std::string, int>& inner() const { return inner_; }
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -110,7 +155,10 @@ class KeyLines : public nlohmann::json_sax<Json> {
   bool number_float(number_float_t, const string_t&) override { return true; }
   bool string(string_t&) override { return true; }
   bool binary(binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return ++depth_ > 0; }
+  bool start_object(std::size_t) override {
+    if (depth_ == 3) ++items_;
+    return ++depth_ > 0;
+  }
   bool end_object() override { return --depth_ >= 0; }
   bool start_array(std::size_t) override { return ++depth_ > 0; }
   bool end_array() override { return --depth_ >= 0; }
@@ -119,7 +167,12 @@ class KeyLines : public nlohmann::json_sax<Json> {
   }
   bool key(string_t& key) override {
     if (depth_ == 1) lines_[{section_ = key, ""}] = line_;
-    if (depth_ == 2) lines_[{section_, key}] = line_;
+    if (depth_ == 2) {
+      lines_[{section_, key_ = key}] = line_;
+      items_ = 0;
+    }
+    // Any other value of a list is refused before its keys are looked at.
+    if (depth_ == 4) inner_[inner_name(section_, key_, items_ - 1, key)] = line_;
     return true;
   }
 
@@ -127,7 +180,10 @@ class KeyLines : public nlohmann::json_sax<Json> {
   int line_ = 1;
   int depth_ = 0;
   std::string section_;
+  std::string key_;
+  std::size_t items_ = 0;  // objects begun in this key's list
   std::map<std::pair<std::string, std::string>, int> lines_;
+  std::map<std::string, int> inner_;
 };
 
 }  // namespace
@@ -145,7 +201,8 @@ Config parse_toml(std::string_view text, const std::string& file, Origins* origi
       entries.push_back({std::string(name.str()), "", {}, line_of(node), ""});
       for (const auto& [key, value] : *section) {
         entries.push_back({std::string(name.str()), std::string(key.str()), from_toml(value),
-                           line_of(value), other_than_json(value)});
+                           line_of(value), other_than_json(value),
+                           inner_lines(name.str(), key.str(), value)});
       }
     }
   } catch (const toml::parse_error& error) {
@@ -173,7 +230,7 @@ Config parse_config_json(std::string_view text, const std::string& file, Origins
     }
     entries.push_back({name, "", {}, line, ""});
     for (const auto& [key, value] : section.items()) {
-      entries.push_back({name, key, value, lines.at(name, key), ""});
+      entries.push_back({name, key, value, lines.at(name, key), "", lines.inner()});
     }
   }
   return build(entries, file, origins);
@@ -198,16 +255,34 @@ Config load_config(const std::string& path, Origins* origins) {
               : parse_config_json(text.str(), path, origins);
 }
 
+namespace {
+
+// As JSON, but for an object of a list, which is a table on a line of its own.
+std::string toml_value(const Json& value) {
+  if (!value.is_array() || value.empty() || !value.front().is_object()) return spell(value);
+  std::string text = "[\n";
+  for (const Json& item : value) {
+    std::vector<std::string> keys;
+    for (const auto& [key, inner] : item.items()) {
+      keys.push_back(fmt::format("{} = {}", key, spell(inner)));
+    }
+    text += fmt::format("  {{{}}},\n", fmt::join(keys, ", "));
+  }
+  return text + "]";
+}
+
+}  // namespace
+
 std::string to_toml(const Config& config) {
   Config copy = config;
   std::string text;
-  std::string_view section;
+  std::string section;
   for (const Field& field : fields(copy)) {
     if (field.section != section) {
       text += fmt::format("{}[{}]\n", section.empty() ? "" : "\n", field.section);
       section = field.section;
     }
-    text += fmt::format("{} = {}  # {}\n", field.key, spell(field.value()), field.doc);
+    text += fmt::format("{} = {}  # {}\n", field.key, toml_value(field.value()), field.doc);
   }
   return text;
 }

@@ -10,6 +10,8 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "data/mixed_dataset.h"
+#include "data/mixed_sequence.h"
 #include "mesh/layout.h"
 #include "train/config.h"
 #include "train/sections.h"
@@ -122,7 +124,43 @@ class FactCheck {
           std::to_string(cursor.samples));
       return;
     }
-    check_epoch(cursor);
+    if (config_.data.sources.empty() && cursor.sources.empty()) {
+      check_epoch(cursor);
+    } else {
+      check_mixture(cursor);
+    }
+  }
+
+  void check_mixture(const DataCursor& cursor) {
+    const auto said = [](const auto& sources) {
+      Json out = Json::array();
+      for (const auto& each : sources) out.push_back({each.name, each.weight});
+      return out.dump();
+    };
+    const std::string against = " against facts.config.data.sources";
+    compare("facts.cursor.sources", "facts.config.data.sources", said(config_.data.sources),
+            said(cursor.sources));
+    const auto problem =
+        mixed_cursor_problem(cursor, static_cast<std::uint64_t>(config_.training.seed));
+    if (problem) add("facts.cursor." + problem->field, problem->expected, problem->found);
+    if (!out_.empty()) return;
+    if (cursor.since % config_.training.global_batch != 0) {
+      add("facts.cursor.since against facts.config.training.global_batch",
+          fmt::format("a multiple of {}", config_.training.global_batch),
+          std::to_string(cursor.since));
+    }
+    std::vector<Source> sources;
+    for (std::size_t i = 0; i < cursor.sources.size(); ++i) {
+      const SourceCursor& at = cursor.sources[i];
+      const SourceSection& source = config_.data.sources[i];
+      if (source.kind == "synthetic" && at.size != source.samples) {
+        add(fmt::format("facts.cursor.sources[{}].size{}", i, against),
+            std::to_string(source.samples), std::to_string(at.size));
+      }
+      sources.push_back({at.name, at.weight, 0, at.size, 0, at.digest});
+    }
+    compare("facts.data_digest", "facts.cursor.sources", mixture_digest(sources).hex(),
+            facts_.data_digest);
   }
 
   // Whole epochs lie before this one. How long one is, only synthetic data says.

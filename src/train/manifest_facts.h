@@ -3,9 +3,10 @@
 // follows from another is compared with it. Torch-free. Thread rule: pure functions.
 // Compared, where there is a config or a run line at all: the id, step, schedule, cursor, seeds,
 // packing, parameter groups, layout and run line with the config; the set of pieces with the
-// model's shape; the shard files with the layout. Not compared, because nothing else in a manifest
-// says it: data, tokenizer and template digests, the origin, versions, kernels, the cursor's
-// ledger.
+// model's shape; the shard files with the layout; of a mixture, what each source gave with its
+// weight and the step, and the data digest with those of the sources. Not compared, because nothing
+// else in a manifest says it: data (of a source), tokenizer and template digests, the origin,
+// versions, kernels, the cursor's ledger.
 #pragma once
 
 #include <string>

@@ -95,6 +95,60 @@ TEST_F(ManifestFacts, EachFactIsComparedWithWhatItFollowsFrom) {
         [](CheckpointFacts& f) { f.config["training"]["micro_batch"] = 3; });
 }
 
+// Two synthetic sources, ten steps of them.
+CheckpointFacts mixture_facts() {
+  Config config = testing::tiny_config("dp2.zero1");
+  config.data.sources = {{"a", 0.7, "synthetic", "", 50}, {"b", 0.3, "synthetic", "", 24}};
+  const auto dataset =
+      open_dataset(dataset_of(config), config.model.sequence, config.model.vocabulary, 1);
+  Loader loader(dataset, loader_of(config), {});
+  for (int step = 0; step < 10; ++step) loader.next();
+  CheckpointFacts facts = testing::facts_of(config);
+  facts.cursor = loader.cursor().to_json();
+  facts.data_digest = dataset->digest().hex();
+  return facts;
+}
+
+TEST(ManifestFactsOfAMixture, AgreeAndEachIsComparedWithWhatItFollowsFrom) {
+  ASSERT_TRUE(contradictions(mixture_facts()).empty()) << contradictions(mixture_facts())[0].where;
+  const auto named = [](const std::string& where, const std::string& found,
+                        const std::function<void(CheckpointFacts&)>& edit) {
+    CheckpointFacts facts = mixture_facts();
+    edit(facts);
+    const std::vector<Damage> all = contradictions(facts);
+    ASSERT_FALSE(all.empty()) << where;
+    EXPECT_TRUE(contains(all[0].where, where) && contains(all[0].found, found))
+        << all[0].where << ": expected " << all[0].expected << ", found " << all[0].found;
+  };
+  const auto source = [&](const std::string& where, const std::string& found, const char* key,
+                          const Json& value) {
+    named(where, found, [&](CheckpointFacts& f) { f.cursor["sources"][1][key] = value; });
+  };
+  const std::string list = "facts.cursor.sources against facts.config.data.sources";
+  source(list, "\"c\"", "name", "c");
+  source(list, "0.5", "weight", 0.5);
+  source("facts.cursor.sources[1].size against facts.config.data.sources", "48", "size", 48);
+  source("facts.cursor.sources[1].taken", "2 epochs of 24 and 1 taken", "taken", 1);
+  source("facts.cursor.sources[1].epoch", "-1", "epoch", -1);
+  source("facts.cursor.sources[1].before", "1", "before", 1);
+  source("facts.data_digest against facts.cursor.sources", "", "digest", sha256("x").hex());
+  named("facts.data_digest against facts.cursor.sources", "d1",
+        [](CheckpointFacts& f) { f.data_digest = "d1"; });
+  named("facts.cursor.samples against facts.step", "176",
+        [](CheckpointFacts& f) { f.cursor["samples"] = 176; });
+  named("facts.cursor.sources[0].taken", "", [](CheckpointFacts& f) { f.cursor["since"] = 16; });
+  named(list, "[]", [](CheckpointFacts& f) {
+    f.cursor.erase("sources");
+    f.cursor["epoch"] = 0;
+    f.cursor["taken"] = 160;
+  });
+  named("facts.cursor", "since", [](CheckpointFacts& f) { f.cursor.erase("since"); });
+  // A plain run has no sources.
+  CheckpointFacts plain = testing::facts_of(testing::tiny_config("dp2.zero1"));
+  plain.cursor = mixture_facts().cursor;
+  EXPECT_TRUE(contains(contradictions(plain).at(0).where, list));
+}
+
 // Both say the same, so that no other comparison sees it.
 void set_everywhere(Manifest& manifest, const std::string& assignment) {
   Config config = parse_config_json(manifest.facts.config.dump(), "config");

@@ -54,8 +54,12 @@ ScheduleConfig schedule_of(const Config& config) {
 }
 
 DatasetConfig dataset_of(const Config& config) {
-  return {config.data.kind,    config.data.path,   config.data.samples,
-          config.data.ignored, config.data.packed, config.data.end_token};
+  DatasetConfig out{config.data.kind,    config.data.path,   config.data.samples,
+                    config.data.ignored, config.data.packed, config.data.end_token};
+  for (const SourceSection& source : config.data.sources) {
+    out.sources.push_back({source.name, source.weight, source.kind, source.path, source.samples});
+  }
+  return out;
 }
 
 LoaderConfig loader_of(const Config& config) {

@@ -189,17 +189,22 @@ std::string Trainer::checkpoint_path() const {
 }
 
 void Trainer::resume(const std::string& id) {
-  const CheckpointFacts found = parts_.checkpoints->load(parts_.plan, id, facts());
-  parts_.loader.seek(DataCursor::from_json(found.cursor, "checkpoint cursor"));
+  CheckpointFacts expected = facts();
+  expected.config = to_json(parts_.config);  // with its data.remix
+  const CheckpointFacts found = parts_.checkpoints->load(parts_.plan, id, expected);
+  parts_.loader.seek(DataCursor::from_json(found.cursor, "checkpoint cursor"),
+                     parts_.config.data.remix ? Remix::allow : Remix::refuse);
   step_ = found.step;
   origin_ = found.origin;
 }
 
 CheckpointFacts Trainer::facts() const {
   CheckpointFacts facts;
+  Config config = parts_.config;
+  config.data.remix = false;  // told for one resume, not for those that follow
   facts.step = step_;
-  facts.run_line = run_line(parts_.config);
-  facts.config = to_json(parts_.config);
+  facts.run_line = run_line(config);
+  facts.config = to_json(config);
   facts.layout = parts_.config.run.layout;
   facts.schedule = Json{{"step", step_}, {"lr", learning_rate(schedule_of(parts_.config), step_)}};
   facts.cursor = parts_.loader.cursor().to_json();
