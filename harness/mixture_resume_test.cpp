@@ -56,7 +56,7 @@ TEST_F(MixtureResume, EveryLayoutTakesTheSamplesOfOneRankAndResumes) {
   Config config = mixture();
   const Trace alone = run(config);
   expect_pass(check_data(alone));
-  for (const char* layout : {"dp2.zero1", "dp3.zero2", "dp4.zero3", "dp2.tp2"}) {
+  for (const char* layout : {"dp2.zero1", "dp3.zero1", "dp4.zero3", "dp2.tp2"}) {
     SCOPED_TRACE(layout);
     storage_ = memory_storage();
     config.run.layout = layout;
@@ -72,13 +72,15 @@ TEST_F(MixtureResume, EveryLayoutTakesTheSamplesOfOneRankAndResumes) {
 TEST_F(MixtureResume, OtherWeightsAreRefusedUnlessTold) {
   Config config = mixture();
   config.run.layout = "dp2.zero1";
+  config.training.steps = 3;  // saves before step 2 alone
   const Trace before = run(saving(config, 2));
+  config.training.steps = 6;
   Config changed = saving(config, 0);
   changed.data.sources[0].weight = 0.2;
   changed.data.sources.push_back({"c", 0.5, "synthetic", "", 9});
   expect_error(ErrorKind::refused,
                {"data.sources: expected [{\"name\":\"a\",\"weight\":0.2", "found [{\"name\":\"a\"",
-                "data digest"},
+                "data.remix=true", "data digest"},
                [&] { run(changed, "step-00000002"); });
   changed.data.remix = true;
   const Trace remixed = run(saving(changed, 4), "step-00000002");

@@ -65,8 +65,14 @@ void compare_configs(Differences& differences, const Config& expected, const Con
     return json.at(section).contains(key) ? json.at(section).at(key).dump() : std::string();
   };
   for (const auto& [section, key] : keys) {
-    if (remix && section == "data" && key == "sources") continue;
-    differences.compare(section + "." + key, text(ours, section, key), text(theirs, section, key));
+    const bool mixture = section == "data" && key == "sources";
+    if (mixture && remix) continue;
+    const std::string mine = text(ours, section, key), there = text(theirs, section, key);
+    if (mine == there) continue;
+    differences.add(section + "." + key, mine, there,
+                    mixture ? " (a resume with data.remix=true keeps each source's place and goes "
+                              "on with the new weights)"
+                            : "");
   }
 }
 
