@@ -38,7 +38,7 @@ std::string difference(const Config& config, const Manifest& manifest) {
   if (origin_of(config.training.warm_start) != manifest.facts.origin) {
     return "the one there began with other weights";
   }
-  if (config.data.kind == "synthetic") return "";
+  if (config.data.kind == "synthetic" && config.data.sources.empty()) return "";
   const auto data = open_dataset(dataset_of(config), config.model.sequence, config.model.vocabulary,
                                  static_cast<std::uint64_t>(config.training.seed));
   return data->digest().hex() == manifest.facts.data_digest ? "" : "the data are others";

@@ -106,7 +106,7 @@ TEST_F(MixtureResume, ARemixKeepsTheKindOfTheRun) {
   Config mixed = saving(mixture(), 0);
   mixed.run.layout = "dp2.zero1";
   mixed.data.remix = true;
-  expect_error(ErrorKind::refused, {"data.sources", "found nothing"},
+  expect_error(ErrorKind::refused, {"data.sources", "found []"},
                [&] { run(mixed, "step-00000002"); });
   plain.data.samples /= 2;
   plain.data.remix = true;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/expect_error.h"
 #include "harness/world.h"
 
@@ -37,6 +39,18 @@ TEST(Prepare, CopiesOfAModelOnOneMachineMustFitTogether) {
                [&] { check_memory(config, true); });
   config.model.width = 32;
   EXPECT_NO_THROW(check_memory(config, true));
+}
+
+TEST(Prepare, PathsOfDataAreMadeAbsolute) {
+  Config config;
+  config.data.path = "a.txt";
+  config.data.sources = {{"a", 1, "text", "b/../c.txt", 4096}, {"b", 1, "text", "/d.txt", 4096}};
+  const std::string here = std::filesystem::current_path();
+  const Config settled = usable_anywhere(config);
+  EXPECT_EQ(settled.data.path, here + "/a.txt");
+  EXPECT_EQ(settled.data.sources[0].path, here + "/c.txt");
+  EXPECT_EQ(settled.data.sources[1].path, "/d.txt");
+  EXPECT_EQ(config_digest(settled), config_digest(config));
 }
 
 TEST(Prepare, EveryLegalDeadlineIsADuration) {

@@ -53,26 +53,19 @@ bool remixes(const Config& ours, const Config& theirs) {
 }
 
 void compare_configs(Differences& differences, const Config& expected, const Config& found) {
-  const bool remix = remixes(expected, found);
   const Json ours = case_json(expected), theirs = case_json(found);
-  std::set<std::pair<std::string, std::string>> keys;  // data.sources may be on one side alone
-  for (const Json* side : {&ours, &theirs}) {
-    for (const auto& section : side->items()) {
-      for (const auto& key : section.value().items()) keys.insert({section.key(), key.key()});
+  for (const auto& section : ours.items()) {
+    for (const auto& key : section.value().items()) {
+      const std::string name = section.key() + "." + key.key();
+      const Json& there = theirs.at(section.key()).at(key.key());
+      const bool mixture = name == "data.sources";
+      if (key.value() == there || (mixture && remixes(expected, found))) continue;
+      differences.add(name, key.value().dump(), there.dump(),
+                      mixture
+                          ? " (a resume with data.remix=true keeps each source's place and goes "
+                            "on with the new weights)"
+                          : "");
     }
-  }
-  const auto text = [](const Json& json, const std::string& section, const std::string& key) {
-    return json.at(section).contains(key) ? json.at(section).at(key).dump() : std::string();
-  };
-  for (const auto& [section, key] : keys) {
-    const bool mixture = section == "data" && key == "sources";
-    if (mixture && remix) continue;
-    const std::string mine = text(ours, section, key), there = text(theirs, section, key);
-    if (mine == there) continue;
-    differences.add(section + "." + key, mine, there,
-                    mixture ? " (a resume with data.remix=true keeps each source's place and goes "
-                              "on with the new weights)"
-                            : "");
   }
 }
 

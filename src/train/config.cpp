@@ -234,14 +234,13 @@ Json to_json(const Config& config) {
 Json case_json(const Config& config) {
   Config without_paths = config;
   for (SourceSection& source : without_paths.data.sources) source.path.clear();
-  return to_json_if(without_paths, [](const Field& field) {
-    const bool no_mixture = field.name() == "data.sources" && field.value().empty();
-    return field.use == KeyUse::bits && !no_mixture;
-  });
+  return to_json_if(without_paths, [](const Field& field) { return field.use == KeyUse::bits; });
 }
 
 std::string config_digest(const Config& config) {
-  return sha256(case_json(config).dump()).hex();
+  Json json = case_json(config);
+  if (config.data.sources.empty()) json["data"].erase("sources");  // as before there were any
+  return sha256(json.dump()).hex();
 }
 
 }  // namespace shardproof

@@ -164,9 +164,9 @@ std::string run_line(const Config& config);
 Config parse_run_line(std::string_view line);  // for replay
 
 // The Case keys that determine the bits of a step: without those that say how far a run goes, from
-// which path the data comes (its digest is compared apart), or how the work is divided; without
-// data.sources where there are none.
+// which path the data comes (its digest is compared apart), or how the work is divided.
 Json case_json(const Config& config);
-std::string config_digest(const Config& config);  // SHA-256 of case_json, in hex
+// SHA-256 of case_json, in hex; data.sources takes part where there are any.
+std::string config_digest(const Config& config);
 
 }  // namespace shardproof

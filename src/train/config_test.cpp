@@ -152,7 +152,9 @@ TEST(Config, EveryKeyIsListedOnceAndItsDefaultIsInRange) {
 
 TEST(Config, TheDigestIsOfWhatDeterminesTheBits) {
   const std::string digest = config_digest(Config{});
-  EXPECT_EQ(digest, sha256(case_json(Config{}).dump()).hex());
+  Json one_source = case_json(Config{});
+  one_source["data"].erase("sources");
+  EXPECT_EQ(digest, sha256(one_source.dump()).hex());
   Config defaults;
   for (const Field& field : fields(defaults)) {
     // Any other legal value of the key.
