@@ -120,7 +120,7 @@ class RankRun {
     Loader loader(dataset_, loader_of(config_), plan->micro_batches());
     const auto storage = open_storage();
     const auto checkpointer =
-        storage ? make_checkpointer(*storage, *comm_, config_.checkpoint.background) : nullptr;
+        storage ? make_checkpointer(*storage, *comm_, save_how(config_.checkpoint)) : nullptr;
     Trainer trainer({config_, *plan, loader, *dataset_, program(), trace_, metrics_, hooks_,
                      checkpointer.get(), ledger, peak_flops(), request_.stop});
     trace_.run(run_facts(mesh));

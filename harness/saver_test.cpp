@@ -3,6 +3,7 @@
 // for its saves or not.
 #include "train/saver.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "checkpoint/load.h"
@@ -86,6 +87,22 @@ TEST(Saver, InTheBackgroundIsTheSameRunAndTheSameCheckpoints) {
     EXPECT_TRUE(verify_checkpoint(*background, id).empty()) << id;
     EXPECT_EQ(read_manifest(*waited, id).state_digest().hex(),
               read_manifest(*background, id).state_digest().hex());
+  }
+}
+
+TEST(Saver, OneFileOrManyWaitedForOrNotIsTheSameState) {
+  std::string digest;
+  for (const char* strategy : {"sharded", "full"}) {
+    for (const char* background : {"false", "true"}) {
+      const std::shared_ptr<Storage> storage = memory_storage();
+      train(small({"checkpoint.every=3", fmt::format("checkpoint.strategy={}", strategy),
+                   fmt::format("checkpoint.background={}", background)}),
+            storage);
+      const Manifest manifest = read_manifest(*storage, step_id(3));
+      EXPECT_EQ(manifest.files.size(), std::string(strategy) == "full" ? 1u : 2u);
+      if (digest.empty()) digest = manifest.state_digest().hex();
+      EXPECT_EQ(manifest.state_digest().hex(), digest) << strategy << " " << background;
+    }
   }
 }
 

@@ -18,12 +18,20 @@ Scenario save_on(int ranks, bool first) {
       })};
 }
 
+std::vector<SaveItem> share_of(testing::State& state, const Communicator& comm) {
+  return state.items<SaveItem>(share_bound(state.blocks(), comm.size(), comm.rank()),
+                               share_bound(state.blocks(), comm.size(), comm.rank() + 1));
+}
+
+void save_as_one_file(std::unique_ptr<Communicator> comm, Storage& storage, const std::string& id,
+                      testing::State& state) {
+  save_checkpoint(storage, *comm, id, facts_of(id), share_of(state, *comm), SaveAs::full);
+}
+
 // The state is gone as soon as it is copied.
 void save_in_background(std::unique_ptr<Communicator> comm, Storage& storage, const std::string& id,
                         testing::State& state) {
-  const auto items =
-      state.items<SaveItem>(share_bound(state.blocks(), comm->size(), comm->rank()),
-                            share_bound(state.blocks(), comm->size(), comm->rank() + 1));
+  const auto items = share_of(state, *comm);
   BackgroundSave save(storage, std::move(comm));
   save.start(id, facts_of(id), items);
   state.clear();
@@ -77,8 +85,10 @@ std::vector<Scenario> plain_saves() {
   return out;
 }
 
-std::vector<Scenario> background_saves() {
-  std::vector<Scenario> out;
+std::vector<Scenario> other_saves() {
+  std::vector<Scenario> out{
+      {"a save into one file, 3 ranks", one_checkpoint,
+       once([](CrashWorld& world) { world.save("step-2", 2, 3, save_as_one_file); })}};
   for (const int ranks : {1, 2, 3}) {
     out.push_back(
         {fmt::format("background save, {} ranks", ranks), one_checkpoint,

@@ -15,7 +15,7 @@ std::function<bool(CrashWorld&, int)> once(std::function<void(CrashWorld&)> happ
 void one_checkpoint(CrashWorld& world);  // "step-1", the state of seed 1, written by two ranks
 
 std::vector<Scenario> plain_saves();  // first and later saves on 1, 2 and 3 ranks
-std::vector<Scenario> background_saves();  // on 1, 2 and 3 ranks, whose state changes meanwhile
+std::vector<Scenario> other_saves();  // in the background, on 1, 2 and 3 ranks; into one file
 std::vector<Scenario>
 interrupted_saves();                  // a save after a killed or a failed one, at any operation
 std::vector<Scenario> two_writers();  // of one id, one within the other at any operation

@@ -7,7 +7,7 @@ namespace {
 
 TEST(CrashStatesNightly, OfAllScenariosAreOldOrNew) {
   for (const auto& scenarios :
-       {plain_saves(), background_saves(), interrupted_saves(), two_writers(), prunings()}) {
+       {plain_saves(), other_saves(), interrupted_saves(), two_writers(), prunings()}) {
     const Tally all = testing::expect_none_broken(scenarios, 1);
     EXPECT_EQ(all.judged, all.different);
   }

@@ -19,8 +19,8 @@ TEST(CrashStates, OfPlainSavesAreOldOrNew) {
   EXPECT_EQ(all.by_kind.size(), 15u);  // names kept, lost, reordered x five fates of bytes
 }
 
-TEST(CrashStates, OfBackgroundSavesAreOldOrNew) {
-  const Tally all = testing::expect_none_broken(background_saves(), 4);
+TEST(CrashStates, OfOtherSavesAreOldOrNew) {
+  const Tally all = testing::expect_none_broken(other_saves(), 4);
   EXPECT_GT(all.different, 1500u);
   EXPECT_GT(all.count(Verdict::new_one), 20u);
   EXPECT_EQ(all.count(Verdict::none_yet), 0u);

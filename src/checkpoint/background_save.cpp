@@ -8,8 +8,8 @@
 
 namespace shardproof {
 
-BackgroundSave::BackgroundSave(Storage& storage, std::unique_ptr<Communicator> comm)
-    : storage_(storage), comm_(std::move(comm)) {}
+BackgroundSave::BackgroundSave(Storage& storage, std::unique_ptr<Communicator> comm, SaveAs as)
+    : storage_(storage), comm_(std::move(comm)), as_(as) {}
 
 BackgroundSave::~BackgroundSave() {
   if (thread_.joinable()) thread_.join();  // its waits have deadlines
@@ -25,7 +25,7 @@ void BackgroundSave::start(const std::string& id, const CheckpointFacts& facts,
   ended_ = false;
   thread_ = std::thread([this, items] {
     try {
-      report_ = save_checkpoint(storage_, *comm_, id_, facts_, items);
+      report_ = save_checkpoint(storage_, *comm_, id_, facts_, items, as_);
     } catch (...) {
       failure_ = std::current_exception();
     }

@@ -28,7 +28,7 @@ inline constexpr const char* background_group = "save";
 class BackgroundSave {
  public:
   // `comm` is used by nobody else; the storage outlives this object.
-  BackgroundSave(Storage& storage, std::unique_ptr<Communicator> comm);
+  BackgroundSave(Storage& storage, std::unique_ptr<Communicator> comm, SaveAs as = SaveAs::sharded);
   // Waits for a save under way; its failure is then lost: call finish() first.
   ~BackgroundSave();
   BackgroundSave(const BackgroundSave&) = delete;
@@ -51,6 +51,7 @@ class BackgroundSave {
 
   Storage& storage_;
   std::unique_ptr<Communicator> comm_;
+  const SaveAs as_;
   std::vector<std::byte> bytes_;  // the copy
   std::vector<SaveItem> items_;   // into it
   std::string id_;

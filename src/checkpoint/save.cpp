@@ -8,12 +8,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <functional>
+#include <map>
 #include <random>
 #include <tuple>
 
 #include "base/error.h"
 #include "checkpoint/agreement.h"
+#include "checkpoint/gathered_shard.h"
 #include "checkpoint/load.h"
 #include "checkpoint/manifest_json.h"
 #include "checkpoint/shard_file.h"
@@ -35,8 +38,9 @@ std::string fresh_nonce(const std::string& id) {
 
 class Save {
  public:
-  Save(Storage& storage, Communicator& comm, const std::string& id, const CheckpointFacts& facts)
-      : storage_(storage), comm_(comm), id_(id), facts_(facts) {}
+  Save(Storage& storage, Communicator& comm, const std::string& id, const CheckpointFacts& facts,
+       SaveAs as)
+      : storage_(storage), comm_(comm), id_(id), facts_(facts), as_(as) {}
 
   SaveReport run(std::span<const SaveItem> mine) {
     begin();
@@ -87,19 +91,41 @@ class Save {
     }
   }
 
+  std::string shard_path() const {
+    return fmt::format("{}/rank_{:05}.safetensors", directory(), comm_.rank());
+  }
+  std::map<std::string, std::string> metadata() const {
+    return {{"format", "shardproof"}, {"checkpoint", id_}, {"rank", std::to_string(comm_.rank())}};
+  }
+
+  static std::string text_of(const WrittenShard& shard, bool empty) {
+    Json json{{"file", empty ? Json() : to_json(shard.file)}, {"entries", Json::array()}};
+    for (const ManifestEntry& entry : shard.entries) json["entries"].push_back(to_json(entry));
+    return json.dump();
+  }
+
   // One JSON text a rank: its file and entries. A rank that holds nothing writes no file.
   std::vector<std::string> shard_texts(Storage* storage, std::span<const SaveItem> mine) {
+    if (as_ == SaveAs::full) return gathered_texts(storage, mine);
     return agreed(comm_, [&] {
       const bool empty = std::all_of(mine.begin(), mine.end(),
                                      [](const SaveItem& item) { return item.range.size() == 0; });
-      const std::string path = fmt::format("{}/rank_{:05}.safetensors", directory(), comm_.rank());
-      const WrittenShard shard = write_shard(
-          empty ? nullptr : storage, path,
-          {{"format", "shardproof"}, {"checkpoint", id_}, {"rank", std::to_string(comm_.rank())}},
-          mine);
-      Json json{{"file", empty ? Json() : to_json(shard.file)}, {"entries", Json::array()}};
-      for (const ManifestEntry& entry : shard.entries) json["entries"].push_back(to_json(entry));
-      return json.dump();
+      return text_of(write_shard(empty ? nullptr : storage, shard_path(), metadata(), mine), empty);
+    });
+  }
+
+  std::vector<std::string> gathered_texts(Storage* storage, std::span<const SaveItem> mine) {
+    WrittenShard shard;
+    std::exception_ptr failure;
+    try {
+      shard = write_gathered(storage, comm_, shard_path(), metadata(), mine);
+    } catch (const Error&) {
+      if (!root() || comm_.poisoned()) throw;  // what the others did is not known
+      failure = std::current_exception();
+    }
+    return agreed(comm_, [&] {
+      if (failure) std::rethrow_exception(failure);
+      return text_of(shard, shard.entries.empty());
     });
   }
 
@@ -239,6 +265,7 @@ class Save {
   Communicator& comm_;
   const std::string& id_;
   const CheckpointFacts& facts_;
+  const SaveAs as_;
   std::string nonce_;    // empty: the id is committed already
   bool linked_ = false;  // rank 0: the manifest may be in place, and ours
 };
@@ -246,8 +273,9 @@ class Save {
 }  // namespace
 
 SaveReport save_checkpoint(Storage& storage, Communicator& comm, const std::string& id,
-                           const CheckpointFacts& facts, std::span<const SaveItem> mine) {
-  return Save(storage, comm, id, facts).run(mine);
+                           const CheckpointFacts& facts, std::span<const SaveItem> mine,
+                           SaveAs as) {
+  return Save(storage, comm, id, facts, as).run(mine);
 }
 
 }  // namespace shardproof

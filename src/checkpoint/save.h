@@ -35,7 +35,13 @@ struct SaveReport {
   std::uint64_t bytes = 0;  // of all shards
 };
 
+enum class SaveAs {
+  sharded,  // each rank writes what it holds
+  full,     // rank 0 gathers everything and writes one file
+};
+
 SaveReport save_checkpoint(Storage& storage, Communicator& comm, const std::string& id,
-                           const CheckpointFacts& facts, std::span<const SaveItem> mine);
+                           const CheckpointFacts& facts, std::span<const SaveItem> mine,
+                           SaveAs as = SaveAs::sharded);
 
 }  // namespace shardproof

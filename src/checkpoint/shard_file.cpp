@@ -10,13 +10,13 @@
 namespace shardproof {
 namespace {
 
-void check_item(const SaveItem& item) {
+void check_item(const SaveItem& item, bool has_data) {
   const std::int64_t count = item.piece.elements();
   const ElementRange range = item.range;
   const bool aligned =
       range.lo % block_elements == 0 && (range.hi % block_elements == 0 || range.hi == count);
   const bool inside = 0 <= range.lo && range.lo <= range.hi && range.hi <= count;
-  if (!inside || !aligned || (range.size() > 0 && item.data == nullptr)) {
+  if (!inside || !aligned || (range.size() > 0 && has_data && item.data == nullptr)) {
     throw Error(ErrorKind::bad_input,
                 fmt::format("{}/{} piece {} [{}:{}]", item.piece.name, item.what, item.piece.piece,
                             range.lo, range.hi),
@@ -72,15 +72,17 @@ class ShardStream {
   std::uint64_t bytes_ = 0;
 };
 
-void put_item(ShardStream& stream, const SaveItem& item, ManifestEntry& entry) {
+void put_item(ShardStream& stream, const SaveItem& item, std::size_t index,
+              const ChunkSource& source, ManifestEntry& entry) {
   const std::size_t element = size_of(item.dtype);
   const std::size_t block_bytes = block_elements * element;
-  const std::span<const std::byte> all(static_cast<const std::byte*>(item.data),
-                                       static_cast<std::size_t>(item.range.size()) * element);
+  const std::size_t all = static_cast<std::size_t>(item.range.size()) * element;
+  const auto* data = static_cast<const std::byte*>(item.data);
   entry.begin = stream.bytes();
-  entry.blocks.reserve(all.size() / block_bytes + 1);
-  for (std::size_t at = 0; at < all.size(); at += chunk_blocks * block_bytes) {
-    const auto chunk = all.subspan(at, std::min(chunk_blocks * block_bytes, all.size() - at));
+  entry.blocks.reserve(all / block_bytes + 1);
+  for (std::size_t at = 0; at < all; at += chunk_bytes(item)) {
+    const std::size_t bytes = std::min(chunk_bytes(item), all - at);
+    const auto chunk = source ? source(index, at, bytes) : std::span(data + at, bytes);
     const std::vector<Digest> digests = block_digests(chunk, block_bytes);
     entry.blocks.insert(entry.blocks.end(), digests.begin(), digests.end());
     stream.put(chunk);
@@ -89,6 +91,10 @@ void put_item(ShardStream& stream, const SaveItem& item, ManifestEntry& entry) {
 }
 
 }  // namespace
+
+std::size_t chunk_bytes(const SaveItem& item) {
+  return static_cast<std::size_t>(chunk_blocks * block_elements) * size_of(item.dtype);
+}
 
 std::vector<Digest> block_digests(std::span<const std::byte> bytes, std::size_t block_bytes) {
   std::vector<Digest> digests;
@@ -103,13 +109,13 @@ std::vector<Digest> block_digests(std::span<const std::byte> bytes, std::size_t 
 
 WrittenShard write_shard(Storage* storage, const std::string& path,
                          const std::map<std::string, std::string>& metadata,
-                         std::span<const SaveItem> items) {
+                         std::span<const SaveItem> items, const ChunkSource& source) {
   WrittenShard shard;
   shard.file.file = path;
   std::vector<const SaveItem*> kept;
   std::vector<SafetensorsEntry> tensors;
   for (const SaveItem& item : items) {
-    check_item(item);
+    check_item(item, !source);
     if (item.range.size() == 0) continue;
     kept.push_back(&item);
     shard.entries.push_back(entry_of(item, path));
@@ -118,7 +124,9 @@ WrittenShard write_shard(Storage* storage, const std::string& path,
   ShardStream stream(storage, path);
   const std::string head = safetensors_head(tensors, metadata);
   stream.put(std::as_bytes(std::span(head)));
-  for (std::size_t i = 0; i < kept.size(); ++i) put_item(stream, *kept[i], shard.entries[i]);
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    put_item(stream, *kept[i], i, source, shard.entries[i]);
+  }
   shard.file.bytes = stream.bytes();
   shard.file.sha256 = stream.finish();
   return shard;

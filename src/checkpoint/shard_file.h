@@ -3,6 +3,7 @@
 // away. Thread rule: one call per file at a time.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -20,12 +21,17 @@ struct WrittenShard {
   std::vector<ManifestEntry> entries;  // in file order
 };
 
+// Where bytes come from that are not at SaveItem::data: called for each chunk of the items that are
+// kept, in order, each once. The bytes are valid until the next call.
+using ChunkSource = std::function<std::span<const std::byte>(std::size_t item, std::size_t offset,
+                                                             std::size_t bytes)>;
+
 // Writes, syncs and closes `path`. Items with an empty range are left out. A null storage computes
 // entries and digests and writes nothing. Error bad_input for an item that is no run of whole
 // blocks.
 WrittenShard write_shard(Storage* storage, const std::string& path,
                          const std::map<std::string, std::string>& metadata,
-                         std::span<const SaveItem> items);
+                         std::span<const SaveItem> items, const ChunkSource& source = {});
 
 // The checked header of a safetensors file, whoever wrote it. Error corrupt | io.
 SafetensorsHeader read_shard_header(Storage& storage, const std::string& path);
@@ -46,5 +52,6 @@ void read_blocks(Storage& storage, const ManifestEntry& entry, std::int64_t firs
 std::vector<Digest> block_digests(std::span<const std::byte> bytes, std::size_t block_bytes);
 
 constexpr std::int64_t chunk_blocks = 256;  // read or written at once: 1 MiB of fp32
+std::size_t chunk_bytes(const SaveItem& item);
 
 }  // namespace shardproof

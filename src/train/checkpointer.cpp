@@ -104,16 +104,16 @@ void require_expected(const CheckpointFacts& expected, const Manifest& manifest)
 
 class StoredCheckpoints : public Checkpointer {
  public:
-  StoredCheckpoints(Storage& storage, Communicator& comm, bool background)
-      : storage_(storage), comm_(comm) {
-    if (!background) return;
+  StoredCheckpoints(Storage& storage, Communicator& comm, const SaveHow& how)
+      : storage_(storage), comm_(comm), as_(how.as) {
+    if (!how.background) return;
     background_ = std::make_unique<BackgroundSave>(
-        storage, comm.split(0, comm.rank(), background_group, default_deadline(comm)));
+        storage, comm.split(0, comm.rank(), background_group, default_deadline(comm)), how.as);
   }
 
   std::string save(Plan& plan, const CheckpointFacts& facts) override {
     SP_CHECK(!background_ || !background_->under_way(), "a save is under way");
-    return save_checkpoint(storage_, comm_, step_id(facts.step), facts, save_items(plan)).id;
+    return save_checkpoint(storage_, comm_, step_id(facts.step), facts, save_items(plan), as_).id;
   }
 
   void save_in_background(Plan& plan, const CheckpointFacts& facts) override {
@@ -222,14 +222,15 @@ class StoredCheckpoints : public Checkpointer {
 
   Storage& storage_;
   Communicator& comm_;
+  const SaveAs as_;
   std::unique_ptr<BackgroundSave> background_;  // null: every save is waited for
 };
 
 }  // namespace
 
 std::unique_ptr<Checkpointer> make_checkpointer(Storage& storage, Communicator& comm,
-                                                bool background) {
-  return std::make_unique<StoredCheckpoints>(storage, comm, background);
+                                                const SaveHow& how) {
+  return std::make_unique<StoredCheckpoints>(storage, comm, how);
 }
 
 }  // namespace shardproof

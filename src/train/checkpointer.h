@@ -9,6 +9,7 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/retention.h"
+#include "checkpoint/save.h"
 #include "parallel/plan.h"
 
 namespace shardproof {
@@ -42,8 +43,12 @@ class Checkpointer {
                                const CheckpointFacts& expected) = 0;
 };
 
-// `background`: saves in the background are possible; collective. The storage outlives it.
+struct SaveHow {
+  SaveAs as = SaveAs::sharded;
+  bool background = false;  // saves in the background are possible
+};
+// Collective. The storage outlives it.
 std::unique_ptr<Checkpointer> make_checkpointer(Storage& storage, Communicator& comm,
-                                                bool background = false);
+                                                const SaveHow& how = {});
 
 }  // namespace shardproof

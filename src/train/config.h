@@ -88,15 +88,16 @@ struct NumericsSection {
 };
 
 struct CheckpointSection {
-  std::string directory;      // empty: no checkpoints
-  int every = 0;              // steps; 0: only where asked
-  bool last = true;           // also after the last step, when there is a directory
-  double every_minutes = 0;   // 0: not by time
-  double mtbf_minutes = 0;    // mean time between failures: saves as often as is worth their cost
-  bool background = false;    // written while training goes on
-  int synchronous_every = 0;  // in the background: every n-th save is waited for; 0: none
-  int keep_last = 0;          // the newest so many stay; 0: all
-  int keep_every = 0;         // those at a multiple of so many steps stay too; 0: none
+  std::string directory;     // empty: no checkpoints
+  int every = 0;             // steps; 0: only where asked
+  bool last = true;          // also after the last step, when there is a directory
+  double every_minutes = 0;  // 0: not by time
+  double mtbf_minutes = 0;   // mean time between failures: saves as often as is worth their cost
+  std::string strategy = "sharded";  // each rank writes its own | full: rank 0 writes one file
+  bool background = false;           // written while training goes on
+  int synchronous_every = 0;         // in the background: every n-th save is waited for; 0: none
+  int keep_last = 0;                 // the newest so many stay; 0: all
+  int keep_every = 0;                // those at a multiple of so many steps stay too; 0: none
   bool operator==(const CheckpointSection&) const = default;
 };
 

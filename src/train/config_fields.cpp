@@ -154,6 +154,8 @@ std::vector<Field> fields(Config& c) {
        "by time; 0: not by time"},
       {"checkpoint", "mtbf_minutes", &checkpoint.mtbf_minutes, at_least(0), run,
        "mean time between failures: saves every sqrt(2 x cost of a save x this); 0: off"},
+      {"checkpoint", "strategy", &checkpoint.strategy, one_of({"sharded", "full"}), run,
+       "each rank writes what it holds, or rank 0 gathers all into one file"},
       {"checkpoint",
        "background",
        &checkpoint.background,

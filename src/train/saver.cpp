@@ -26,6 +26,10 @@ Retention retention_of(const CheckpointSection& section) {
   return {section.keep_last, section.keep_every};
 }
 
+SaveHow save_how(const CheckpointSection& section) {
+  return {section.strategy == "full" ? SaveAs::full : SaveAs::sharded, section.background};
+}
+
 Saver::Saver(const CheckpointSection& section, Trainer& trainer, Checkpointer& checkpoints,
              std::function<void(const std::string&)> say)
     : section_(section),

@@ -15,6 +15,7 @@ namespace shardproof {
 
 SaveInterval interval_of(const CheckpointSection& section);
 Retention retention_of(const CheckpointSection& section);
+SaveHow save_how(const CheckpointSection& section);
 
 class Saver {
  public:
