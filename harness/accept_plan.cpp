@@ -39,10 +39,8 @@ void plan_layout_verdict(const Corpus& corpus, const std::string& subject,
                  }});
 }
 
-// Legal for the Case, and not `config`'s own: what one layout saved, another continues. Native sums
-// follow the layout, so there a run continues on its own.
-std::string layout_to_resume_on(const Config& config) {
-  if (config.numerics.reduction == "native") return config.run.layout;
+// Legal for the Case, and not `config`'s own: what one layout saved, another continues.
+std::string other_layout(const Config& config) {
   const Layout own = parse_layout(config.run.layout);
   for (const char* text : {"dp2.tp2.zero3", "dp2.tp2.zero1", "dp2.zero3", "tp2.sp", "dp2"}) {
     const Layout layout = parse_layout(text);
@@ -101,11 +99,6 @@ std::vector<Leg> plan_legs(const Corpus& corpus, const std::string& checkpoints)
   repeat.name = "repeat";
   resumed.name = "resumed";
   resumed.config.checkpoint = loading("main");
-  resumed.config.run.layout = layout_to_resume_on(corpus.config);
-  if (resumed.config.run.layout != corpus.config.run.layout) {
-    resumed.config.parallel = {};
-    resumed.config.training.accumulation = 0;  // follows from the layout
-  }
   resumed.resume = id;
   std::vector<Leg> out = {main};
   if (corpus.native()) {
@@ -115,6 +108,14 @@ std::vector<Leg> plan_legs(const Corpus& corpus, const std::string& checkpoints)
   }
   out.push_back(repeat);
   out.push_back(resumed);
+  if (!corpus.native()) {  // native sums follow the layout: no other continues them
+    Leg resharded = resumed;
+    resharded.name = "resharded";
+    resharded.config.run.layout = other_layout(corpus.config);
+    resharded.config.parallel = {};
+    resharded.config.training.accumulation = 0;  // follows from the layout
+    out.push_back(resharded);
+  }
   if (needs_uncut_mpi(corpus)) {
     Leg uncut = plain;
     uncut.name = "uncut-mpi";
@@ -169,11 +170,18 @@ std::vector<PlannedVerdict> plan_verdicts(const Corpus& corpus) {
   single(check_optimizer);
   judge(main, {"main"},
         [=](const Traces& t) { return check_verified(trace_of(t, "main"), step_id(cut)); });
-  const std::string resumed =
-      fmt::format("{}, continued on {}", main, layout_to_resume_on(corpus.config));
-  judge(resumed, {"main", "resumed"}, [=](const Traces& t) {
+  judge(main, {"main", "resumed"}, [=](const Traces& t) {
     return check_resume(trace_of(t, "main"), trace_of(t, "resumed"), cut);
   });
+  if (!corpus.native()) {
+    const std::string elsewhere =
+        fmt::format("{}, continued on {}", main, other_layout(corpus.config));
+    judge(elsewhere, {"main", "resharded"}, [=](const Traces& t) {
+      Verdict verdict = check_resume(trace_of(t, "main"), trace_of(t, "resharded"), cut);
+      verdict.check = "reshard";
+      return verdict;
+    });
+  }
   if (corpus.kill) {
     const std::string killed = fmt::format("{}: {} on MPI processes, rank {} killed", corpus.name,
                                            layout, corpus.kill_rank);

@@ -177,7 +177,7 @@ Report make_report(const std::string& title, const std::vector<CorpusResult>& re
       add(memory_table(name, *main));
     }
     if (result.manifest) add(manifest_table(name, *result.manifest));
-    for (const char* leg : {"resumed", "kill-resumed"}) {
+    for (const char* leg : {"resumed", "resharded", "kill-resumed"}) {
       const Trace* resumed = result.trace(leg);
       if (main == nullptr || resumed == nullptr) continue;
       add(resume_table(

@@ -205,7 +205,7 @@ TEST(AcceptPlan, ExpectationsNameEveryVerdictBeforeAnythingRuns) {
   EXPECT_EQ(corpora[0].checkpoint_step(), 10);
   EXPECT_EQ(corpora[1].config.model.vocabulary, 256);
   const Json expected = expectations(corpora);
-  EXPECT_EQ(expected.size(), 24u);
+  EXPECT_EQ(expected.size(), 26u);
   std::set<std::string> checks;
   for (const Json& each : expected) {
     EXPECT_FALSE(each.at("expected").get<std::string>().empty());
@@ -213,7 +213,7 @@ TEST(AcceptPlan, ExpectationsNameEveryVerdictBeforeAnythingRuns) {
   }
   EXPECT_EQ(checks, (std::set<std::string>{"live", "cover", "replicas", "layout", "repeat", "data",
                                            "loss falls", "optimizer bytes", "optimizer",
-                                           "checkpoint", "resume", "kill", "kill-resume"}));
+                                           "checkpoint", "resume", "reshard", "kill", "kill-resume"}));
 }
 
 TEST(AcceptPlan, OnEmptyTracesNothingPasses) {

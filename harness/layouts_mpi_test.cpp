@@ -8,7 +8,7 @@ namespace {
 TEST(LayoutsMpi, TheChosenRowsPass) {
   const Json rows = testing_support::expect_equal_rows({"--backend", "mpi", "--steps", "3"},
                                                        std::chrono::seconds(190));
-  EXPECT_EQ(rows.size(), 13u);
+  EXPECT_EQ(rows.size(), 14u);
 }
 
 }  // namespace

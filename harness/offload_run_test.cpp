@@ -135,6 +135,9 @@ TEST(OffloadRun, ACheckpointIsOfThePresentWhereverTheStateIs) {
       run_traced(saving, saved);
       expect_resumes(plain, saved);
       expect_resumes(saving, saved);
+      Config elsewhere = plain;
+      elsewhere.run.layout = "dp1";
+      expect_resumes(elsewhere, saved);
     }
   }
 }
