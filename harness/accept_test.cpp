@@ -56,7 +56,7 @@ TEST_F(Accept, TwoRunsOfOneCommandWriteTheSameReport) {
   const std::vector<std::string> arguments = {"replay", "training.steps=6 run.layout=dp2.zero1"};
   const Outcomes first = run(arguments);
   ASSERT_EQ(first.exit_code, 0) << first.screen;
-  EXPECT_EQ(first.report.at("verdicts").size(), 10u);
+  EXPECT_EQ(first.report.at("verdicts").size(), 11u);
   for (const char* file : {"expectations.json", "timing.json", "summary.md", "junit.xml",
                            "report.html", "legs/replay/main/trace/rank_00001.jsonl"}) {
     EXPECT_TRUE(std::filesystem::exists(last_ + "/" + file)) << file;
@@ -105,14 +105,14 @@ TEST_F(Accept, AReplayKillsWhatItsRunLineKills) {
   const Outcomes outcomes =
       run({"replay", "training.steps=6 run.layout=dp2.zero1 run.fault=1:4:reduced:kill"});
   EXPECT_EQ(outcomes.exit_code, 0) << outcomes.screen;
-  EXPECT_EQ(outcomes.report.at("verdicts").size(), 12u);
+  EXPECT_EQ(outcomes.report.at("verdicts").size(), 13u);
 }
 
 TEST_F(Accept, AReplayKillsInASave) {
   const Outcomes outcomes =
       run({"replay", "training.steps=6 run.layout=dp2.zero1 run.fault=1:5:save:kill"});
   EXPECT_EQ(outcomes.exit_code, 0) << outcomes.screen;
-  EXPECT_EQ(outcomes.report.at("verdicts").size(), 12u);
+  EXPECT_EQ(outcomes.report.at("verdicts").size(), 13u);
 }
 
 TEST_F(Accept, AnExistingFolderIsRefusedUntouched) {
@@ -211,9 +211,10 @@ TEST(AcceptPlan, ExpectationsNameEveryVerdictBeforeAnythingRuns) {
     EXPECT_FALSE(each.at("expected").get<std::string>().empty());
     checks.insert(each.at("check").get<std::string>());
   }
-  EXPECT_EQ(checks, (std::set<std::string>{"live", "cover", "replicas", "layout", "repeat", "data",
-                                           "loss falls", "optimizer bytes", "optimizer",
-                                           "checkpoint", "resume", "reshard", "kill", "kill-resume"}));
+  EXPECT_EQ(checks,
+            (std::set<std::string>{"live", "cover", "replicas", "layout", "repeat", "data",
+                                   "loss falls", "optimizer bytes", "optimizer", "checkpoint",
+                                   "resume", "reshard", "kill", "kill-resume"}));
 }
 
 TEST(AcceptPlan, OnEmptyTracesNothingPasses) {

@@ -138,6 +138,7 @@ class OtherPadding : public Dataset {
   bool packed() const override { return from_->packed(); }
   Digest digest() const override { return from_->digest(); }
   std::string tokenizer() const override { return from_->tokenizer(); }
+  const std::vector<Source>& sources() const override { return from_->sources(); }
 
   void sample(std::int64_t id, const SampleView& out) const override {
     from_->sample(id, out);
