@@ -83,5 +83,25 @@ TEST_F(LayoutLaw, AnotherSeedIsSeen) {
   EXPECT_TRUE(verdict.difference.has_value());
 }
 
+// Context ranks with different numbers of sequence pieces: the tied head is summed over them while
+// its weight is gathered again, in one order on all of them. (It was not: a deadlock, with gpipe.)
+TEST(LayoutLawOfUnevenPieces, ATiedHeadIsGatheredBeforeItIsSummed) {
+  const auto run = [](const std::string& layout) {
+    Config config = small_case(layout, 4);
+    config.model.layers = 2;
+    config.model.sequence = 12;
+    config.model.tied = true;
+    config.numerics.sequence_pieces = 4;
+    config.run.deadline = 20;
+    const TempFolder folder;
+    return run_traced(config, "threads", folder);
+  };
+  const Trace alone = run("dp1");
+  for (const char* layout : {"cp3.pp2-gpipe.zero3", "cp3.pp2-zb.zero3", "cp3.pp2-gpipe.zero2"}) {
+    const Verdict verdict = check_layout(alone, run(layout));
+    EXPECT_EQ(verdict.outcome, Outcome::pass) << layout << ": " << verdict.reason;
+  }
+}
+
 }  // namespace
 }  // namespace shardproof

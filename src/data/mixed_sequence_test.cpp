@@ -161,7 +161,7 @@ RC_GTEST_PROP(MixedSequence, ARemixKeepsEverySourceAndCanBeResumedItself, ()) {
   std::map<std::int64_t, int> times;
   for (const std::int64_t id : ids) ++times[id];
   for (const Source& source : second->sources()) {
-    const SourceCursor& at =
+    const SourceCursor at =
         again.cursor().sources[static_cast<std::size_t>(&source - second->sources().data())];
     for (std::int64_t id = source.first; id < source.first + source.size; ++id) {
       RC_ASSERT(times[id] == at.epoch || times[id] == at.epoch + 1);

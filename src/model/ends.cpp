@@ -146,11 +146,13 @@ std::vector<at::Tensor> Head::backward(double seed, const PieceBatch& batch, Hea
       const at::Tensor logits = cross_entropy_backward(
           std::move(saved.loss.exponentials[n][m]), saved.loss.totals[n], first_[v],
           batch.targets[static_cast<std::size_t>(s)], smoothing_, seed);
+      // Before its gradient: the last one of a rank may be summed over ranks at once, and a rank
+      // with more pieces would by then have gathered the weight.
+      const at::Tensor weight =
+          seams_.parameter(weight_[v], weight_site("parameter", batch, Pass::backward, s));
       weights.add(weight_[v], s, weight_site("gradient", batch, Pass::backward, s),
                   [logits, x = saved.input[n]] { return linear_weight_gradient(logits, x); });
-      input[n].push_back(linear_input_gradient(
-          logits,
-          seams_.parameter(weight_[v], weight_site("parameter", batch, Pass::backward, s))));
+      input[n].push_back(linear_input_gradient(logits, weight));
     }
   }
   auto sums = seams_.tensor_sum(std::move(input), site("head.in", batch, Pass::backward));
