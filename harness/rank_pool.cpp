@@ -28,16 +28,26 @@ void run_ranks(int size, const std::function<void(int rank)>& body,
                const std::function<void()>& on_failure, std::vector<std::string>* notes) {
   SP_CHECK_LT(0, size);
   std::mutex mutex;
-  std::exception_ptr first;
+  std::exception_ptr cause;
+  std::string cause_text;
+  bool cause_is_revoked = false;
 
-  const auto failed = [&](int rank, const std::string& text) {
+  const auto failed = [&](int rank, const std::exception& error) {
+    std::string text = "rank " + std::to_string(rank) + ": " + error.what();
+    const auto* known = dynamic_cast<const Error*>(&error);
+    const bool revoked = known != nullptr && known->kind() == ErrorKind::revoked;
     {
       const std::lock_guard lock(mutex);
-      if (first) {
-        if (notes) notes->push_back("rank " + std::to_string(rank) + ": " + text);
+      const bool first = cause == nullptr;
+      if (first || (cause_is_revoked && !revoked)) {
+        cause = std::current_exception();
+        cause_is_revoked = revoked;
+        text.swap(cause_text);
+      }
+      if (!first) {
+        if (notes) notes->push_back(text);
         return;
       }
-      first = std::current_exception();
     }
     on_failure();  // without the lock: the others may fail because of it
   };
@@ -45,7 +55,7 @@ void run_ranks(int size, const std::function<void(int rank)>& body,
     try {
       body(rank);
     } catch (const std::exception& error) {
-      failed(rank, error.what());
+      failed(rank, error);
     }
   };
   std::vector<std::thread> threads;
@@ -53,12 +63,12 @@ void run_ranks(int size, const std::function<void(int rank)>& body,
     try {
       start(threads, rank, [&run, rank] { run(rank); });
     } catch (const Error& error) {
-      failed(rank, error.what());
+      failed(rank, error);
       break;
     }
   }
   for (std::thread& thread : threads) thread.join();
-  if (first) std::rethrow_exception(first);
+  if (cause) std::rethrow_exception(cause);
 }
 
 }  // namespace shardproof

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <future>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -65,6 +67,30 @@ TEST(RankPool, TheFirstFailureIsRethrownAndTheOthersAreReleased) {
     named.insert(note.substr(0, 7));
   }
   EXPECT_EQ(named, (std::set<std::string>{"rank 0:", "rank 1:", "rank 3:"}));
+}
+
+// A timeout revokes the group at once; the rank that finds it revoked may be the first to end.
+TEST(RankPool, AGroupThatWasRevokedIsNoCause) {
+  std::promise<void> ended;
+  const std::shared_future<void> after = ended.get_future().share();
+  std::vector<std::string> notes;
+  try {
+    run_ranks(
+        3,
+        [&](int rank) {
+          if (rank == 0) throw Error(ErrorKind::revoked, "send", "was revoked", 0);
+          ASSERT_EQ(after.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+          if (rank == 1) throw Error(ErrorKind::timeout, "send", "the deadline", 1);
+          throw Error(ErrorKind::revoked, "send", "was revoked too", 2);
+        },
+        [&] { ended.set_value(); }, &notes);
+    FAIL() << "the failure was lost";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::timeout) << error.what();
+    EXPECT_EQ(error.world_rank(), 1);
+  }
+  EXPECT_EQ(notes.size(), 2u);
+  for (const std::string& note : notes) EXPECT_NE(note.find("was revoked"), note.npos) << note;
 }
 
 TEST(RankPool, AnyExceptionIsAFailure) {
