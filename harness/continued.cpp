@@ -3,13 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "checkpoint/load.h"
-#include "harness/world.h"
+#include "harness/layout_run.h"
 #include "invariants/trace_checks.h"
-#include "trace/memory_trace.h"
 #include "train/config.h"
 
 namespace shardproof {
@@ -69,10 +68,7 @@ Verdict continue_checkpoint(const Continuation& what) {
   RunRequest request;
   request.config = config_of(manifest, what);
   request.resume = what.id;
-  request.trace.digest = true;
-  request.trace.memory = std::make_shared<MemoryTrace>();
-  run_on_threads(request);
-  const Trace continued = request.trace.memory->take();
+  const Trace continued = traced_in_memory(std::move(request));
   return check_resume(until(uncut, last), until(continued, last), from);
 }
 

@@ -7,9 +7,8 @@
 
 #include "checkpoint/load.h"
 #include "harness/layout_list.h"
-#include "harness/world.h"
+#include "harness/layout_run.h"
 #include "invariants/trace_checks.h"
-#include "trace/memory_trace.h"
 
 namespace shardproof {
 namespace {
@@ -20,12 +19,9 @@ Trace run_traced(const Config& config, std::shared_ptr<Storage> storage,
                  std::optional<std::string> resume) {
   RunRequest request;
   request.config = config;
-  request.trace.digest = true;
-  request.trace.memory = std::make_shared<MemoryTrace>();
   request.storage = std::move(storage);
   request.resume = std::move(resume);
-  run_on_threads(request);
-  return request.trace.memory->take();
+  return traced_in_memory(std::move(request));
 }
 
 void expect_pass(const Verdict& verdict) {

@@ -11,7 +11,6 @@
 #include "harness/lone_leg.h"
 #include "harness/native_legs.h"
 #include "harness/output_path.h"
-#include "harness/world.h"
 #include "invariants/trace_checks.h"
 #include "mesh/layout.h"
 #include "trace/memory_trace.h"
@@ -49,16 +48,21 @@ Verdict worst_of(const std::vector<Verdict>& all) {
 
 }  // namespace
 
+Trace traced_in_memory(RunRequest request) {
+  request.trace = {};
+  request.trace.digest = true;
+  request.trace.memory = std::make_shared<MemoryTrace>();
+  run_on_threads(request);
+  return request.trace.memory->take();
+}
+
 Trace traced_in_memory(const Config& config, std::shared_ptr<const Dataset> dataset,
                        const std::atomic<bool>* stop) {
   RunRequest request;
   request.config = config;
-  request.trace.digest = true;
-  request.trace.memory = std::make_shared<MemoryTrace>();
   request.stop = stop;
   request.dataset = std::move(dataset);
-  run_on_threads(request);
-  return request.trace.memory->take();
+  return traced_in_memory(std::move(request));
 }
 
 std::optional<Trace> traced_run(const Config& config, const std::string& folder,

@@ -13,6 +13,7 @@
 
 #include "data/dataset.h"
 #include "harness/leg.h"
+#include "harness/world.h"
 #include "invariants/verdict.h"
 #include "trace/reader.h"
 #include "train/config.h"
@@ -23,7 +24,10 @@ namespace shardproof {
 // when it was interrupted. Error as `run`.
 std::optional<Trace> traced_run(const Config& config, const std::string& folder,
                                 const std::atomic<bool>* stop);
-// On thread ranks, in memory; `dataset` null: as the config says.
+// On thread ranks, in memory: digests of every tensor at every step; what the request says of a
+// trace is overruled.
+Trace traced_in_memory(RunRequest request);
+// The same; `dataset` null: as the config says.
 Trace traced_in_memory(const Config& config, std::shared_ptr<const Dataset> dataset = nullptr,
                        const std::atomic<bool>* stop = nullptr);
 

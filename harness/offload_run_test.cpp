@@ -12,9 +12,7 @@
 #include "base/temp_folder.h"
 #include "harness/layout_list.h"
 #include "harness/layout_run.h"
-#include "harness/world.h"
 #include "invariants/trace_checks.h"
-#include "trace/memory_trace.h"
 
 namespace shardproof {
 namespace {
@@ -46,12 +44,9 @@ Trace run_traced(const Config& config, std::shared_ptr<Storage> storage = nullpt
   RunRequest request;
   request.config = config;
   check(config);
-  request.trace.digest = true;
-  request.trace.memory = std::make_shared<MemoryTrace>();
   request.storage = std::move(storage);
   request.resume = std::move(resume);
-  run_on_threads(request);
-  return request.trace.memory->take();
+  return traced_in_memory(std::move(request));
 }
 
 void expect_pass(const Verdict& verdict) {

@@ -7,9 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/load.h"
-#include "harness/world.h"
+#include "harness/layout_run.h"
 #include "invariants/trace_checks.h"
-#include "trace/memory_trace.h"
 
 namespace shardproof {
 namespace {
@@ -30,11 +29,8 @@ Config small(const std::vector<std::string>& set) {
 Trace train(const Config& config, std::shared_ptr<Storage> storage) {
   RunRequest request;
   request.config = config;
-  request.trace.digest = true;
-  request.trace.memory = std::make_shared<MemoryTrace>();
   request.storage = std::move(storage);
-  run_on_threads(request);
-  return request.trace.memory->take();
+  return traced_in_memory(std::move(request));
 }
 
 Ids saved(const std::vector<std::string>& set) {

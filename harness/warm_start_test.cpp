@@ -9,9 +9,8 @@
 #include "base/temp_folder.h"
 #include "checkpoint/weights_file.h"
 #include "comm/thread_communicator.h"
-#include "harness/world.h"
+#include "harness/layout_run.h"
 #include "invariants/trace_checks.h"
-#include "trace/memory_trace.h"
 #include "train/case_testing.h"
 
 namespace shardproof {
@@ -26,12 +25,9 @@ Trace train(const Config& config, std::shared_ptr<Storage> storage = nullptr,
             std::optional<std::string> resume = std::nullopt) {
   RunRequest request;
   request.config = config;
-  request.trace.digest = true;
-  request.trace.memory = std::make_shared<MemoryTrace>();
   request.storage = std::move(storage);
   request.resume = std::move(resume);
-  run_on_threads(request);
-  return request.trace.memory->take();
+  return traced_in_memory(std::move(request));
 }
 
 class WarmStart : public ::testing::Test {

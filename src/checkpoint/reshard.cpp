@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "checkpoint/shard_file.h"
 
 namespace shardproof {
 namespace {
@@ -27,15 +28,10 @@ std::string describe(Dtype dtype, int pieces, const Shape& global, const Box& bo
 }
 
 void check_item(const LoadItem& item) {
-  const std::int64_t count = item.piece.elements();
-  const ElementRange range = item.range;
-  const bool aligned =
-      range.lo % block_elements == 0 && (range.hi % block_elements == 0 || range.hi == count);
-  const bool inside = 0 <= range.lo && range.lo <= range.hi && range.hi <= count;
-  if (!inside || !aligned || (range.size() > 0 && item.data == nullptr)) {
+  if (!is_block_run(item.piece, item.range) || (item.range.size() > 0 && item.data == nullptr)) {
     throw Error(ErrorKind::bad_input, label(item),
                 fmt::format("expected room for a run of whole blocks of {} within {} elements",
-                            block_elements, count));
+                            block_elements, item.piece.elements()));
   }
 }
 

@@ -11,17 +11,13 @@ namespace shardproof {
 namespace {
 
 void check_item(const SaveItem& item, bool has_data) {
-  const std::int64_t count = item.piece.elements();
   const ElementRange range = item.range;
-  const bool aligned =
-      range.lo % block_elements == 0 && (range.hi % block_elements == 0 || range.hi == count);
-  const bool inside = 0 <= range.lo && range.lo <= range.hi && range.hi <= count;
-  if (!inside || !aligned || (range.size() > 0 && has_data && item.data == nullptr)) {
+  if (!is_block_run(item.piece, range) || (range.size() > 0 && has_data && item.data == nullptr)) {
     throw Error(ErrorKind::bad_input,
                 fmt::format("{}/{} piece {} [{}:{}]", item.piece.name, item.what, item.piece.piece,
                             range.lo, range.hi),
                 fmt::format("expected the bytes of a run of whole blocks of {} within {} elements",
-                            block_elements, count));
+                            block_elements, item.piece.elements()));
   }
 }
 
@@ -91,6 +87,13 @@ void put_item(ShardStream& stream, const SaveItem& item, std::size_t index,
 }
 
 }  // namespace
+
+bool is_block_run(const PieceSpec& piece, ElementRange range) {
+  const std::int64_t count = piece.elements();
+  const bool aligned =
+      range.lo % block_elements == 0 && (range.hi % block_elements == 0 || range.hi == count);
+  return aligned && 0 <= range.lo && range.lo <= range.hi && range.hi <= count;
+}
 
 std::size_t chunk_bytes(const SaveItem& item) {
   return static_cast<std::size_t>(chunk_blocks * block_elements) * size_of(item.dtype);

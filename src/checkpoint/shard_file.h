@@ -26,6 +26,9 @@ struct WrittenShard {
 using ChunkSource = std::function<std::span<const std::byte>(std::size_t item, std::size_t offset,
                                                              std::size_t bytes)>;
 
+// Whether the range is a run of whole blocks of the piece.
+bool is_block_run(const PieceSpec& piece, ElementRange range);
+
 // Writes, syncs and closes `path`. Items with an empty range are left out. A null storage computes
 // entries and digests and writes nothing. Error bad_input for an item that is no run of whole
 // blocks.

@@ -20,6 +20,7 @@
 #include "mesh/layout.h"
 #include "train/config.h"
 #include "train/manifest_facts.h"
+#include "train/plan_items.h"
 
 namespace shardproof {
 namespace {
@@ -164,17 +165,9 @@ class StoredCheckpoints : public Checkpointer {
   }
 
  private:
-  static const PieceSpec& piece_of(const Plan& plan, const StateShard& shard) {
-    return plan.table().pieces().at(static_cast<std::size_t>(shard.piece_index));
-  }
-
   static std::vector<SaveItem> save_items(Plan& plan) {
     std::vector<SaveItem> items;
-    for (const char* kind : saved_kinds) {
-      for (const StateShard& shard : plan.shards(kind, false)) {
-        items.push_back({kind, piece_of(plan, shard), shard.range, Dtype::f32, shard.data});
-      }
-    }
+    for (const char* kind : saved_kinds) append_items(items, plan, kind, kind);
     return items;
   }
 
@@ -198,9 +191,7 @@ class StoredCheckpoints : public Checkpointer {
     std::vector<LoadItem> items;
     std::string kinds;
     for (const char* kind : saved_kinds) {
-      for (const StateShard& shard : plan.shards(kind, false)) {
-        items.push_back({kind, piece_of(plan, shard), shard.range, Dtype::f32, shard.data});
-      }
+      append_items(items, plan, kind, kind);
       if (!items.empty() && items.back().what == kind) kinds += fmt::format(" {} ", kind);
     }
     std::string held;  // by any rank

@@ -10,6 +10,7 @@
 #include "checkpoint/recut.h"
 #include "checkpoint/verify.h"
 #include "comm/communicator.h"
+#include "train/plan_items.h"
 
 namespace shardproof {
 namespace {
@@ -47,12 +48,7 @@ Json load_warm_start(const std::string& where, Plan& plan, Communicator& comm) {
   agreed(comm, [&] {
     refuse_other_parameters(plan, manifest);
     std::vector<LoadItem> items;
-    for (const char* kind : {"param", "master"}) {
-      for (const StateShard& shard : plan.shards(kind, false)) {
-        const auto& piece = plan.table().pieces().at(static_cast<std::size_t>(shard.piece_index));
-        items.push_back({"param", piece, shard.range, Dtype::f32, shard.data});
-      }
-    }
+    for (const char* kind : {"param", "master"}) append_items(items, plan, kind, "param");
     load_recut(*storage, manifest, items);
     return std::string();
   });
