@@ -134,6 +134,7 @@ const Trace* LayoutProver::reference(const Config& config) {
   alone.run = {};
   alone.run.layout = "dp1";
   alone.parallel = {};
+  alone.guard = {};
   const std::string key = run_line(alone);
   const auto found = references_.find(key);
   if (found != references_.end()) return &found->second;

@@ -1,7 +1,7 @@
 // config: one struct tree with defaults, a strict parser (TOML, or JSON with the same keys) and
 // check(). An unknown key, a wrong type or an impossible value is Error bad_input naming key, line
 // and what was expected. Only this file's parser and main read anything from outside.
-// The Case is everything but `checkpoint`, `parallel` and `run`; a Run adds them. Both print on one
+// The Case is everything but `checkpoint`, `parallel`, `guard` and `run`; a Run adds them. Both print on one
 // line: the keys that are not at their defaults as a.b=c in struct order, the syntax of --set. A
 // value with blanks, quotes or brackets is written as a JSON string, so a line splits at blanks
 // outside double quotes and never holds a single quote. Thread rule: values. Torch-free.
@@ -98,6 +98,7 @@ struct CheckpointSection {
   int synchronous_every = 0;         // in the background: every n-th save is waited for; 0: none
   int keep_last = 0;                 // the newest so many stay; 0: all
   int keep_every = 0;                // those at a multiple of so many steps stay too; 0: none
+  int drill_every = 0;  // every n-th is verified and continued by another process; 0: none
   bool operator==(const CheckpointSection&) const = default;
 };
 
@@ -118,12 +119,31 @@ struct ParallelSection {
   bool operator==(const ParallelSection&) const = default;
 };
 
+// What watches a run. Not part of the Case: never changes the bits of a run that nothing befalls.
+struct GuardSection {
+  bool verify = true;         // ranks agree on every call before data moves
+  bool watch = true;          // waits are looked into, hangs are named
+  double look_seconds = 1;    // a wait of so long is looked into
+  double stall_seconds = 30;  // a rank without a sign of progress for so long is hung
+  std::string dumps;          // a folder for flight recordings of failed runs; empty: none
+  double loss_max = 0;        // 0: no limit
+  double grad_norm_min = 0;
+  double grad_norm_max = 0;  // 0: no limit
+  double spike_factor = 0;   // loss over so many times the median of the window: rolls back; 0: off
+  int spike_window = 16;     // steps
+  int audit_every = 0;       // steps between audits of what replicas hold; 0: none
+  bool operator==(const GuardSection&) const = default;
+};
+
 // Not part of the Case: never changes the bits.
 struct RunSection {
   std::string layout = "dp4.zero1";
   std::string backend = "threads";  // threads | mpi
   std::string fault;                // rank:step:phase:kill|stop|delay=S
   double deadline = 60;             // seconds for any wait of a rank
+  int restarts = 0;                 // from the newest checkpoint after a failure, at most
+  double restart_seconds = 1;       // before the first restart; doubles with each
+  bool elastic = false;             // survivors go on without restart, where MPI can
   bool operator==(const RunSection&) const = default;
 };
 
@@ -135,6 +155,7 @@ struct Config {
   NumericsSection numerics;
   CheckpointSection checkpoint;
   ParallelSection parallel;
+  GuardSection guard;
   RunSection run;
 
   int micro_batches() const { return training.global_batch / training.micro_batch; }

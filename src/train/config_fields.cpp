@@ -66,7 +66,7 @@ bool contains(const Range& range, double value) {
 
 std::vector<Field> fields(Config& c) {
   using enum KeyUse;
-  auto& [model, data, training, optimizer, numerics, checkpoint, parallel, run_] = c;
+  auto& [model, data, training, optimizer, numerics, checkpoint, parallel, guard, run_] = c;
   return {
       {"model", "layers", &model.layers, between(1, 1024), bits, "transformer blocks"},
       {"model", "width", &model.width, between(1, 65536), bits,
@@ -154,8 +154,8 @@ std::vector<Field> fields(Config& c) {
        "by time; 0: not by time"},
       {"checkpoint", "mtbf_minutes", &checkpoint.mtbf_minutes, at_least(0), run,
        "mean time between failures: saves every sqrt(2 x cost of a save x this); 0: off"},
-      {"checkpoint", "strategy", &checkpoint.strategy, one_of({"sharded", "full"}), run,
-       "each rank writes what it holds, or rank 0 gathers all into one file"},
+      {"checkpoint", "strategy", &checkpoint.strategy, one_of({"sharded", "full", "seed"}), run,
+       "each rank writes what it holds, rank 0 gathers all, or nothing but the place is kept"},
       {"checkpoint",
        "background",
        &checkpoint.background,
@@ -168,6 +168,8 @@ std::vector<Field> fields(Config& c) {
        "the newest so many stay; 0: all"},
       {"checkpoint", "keep_every", &checkpoint.keep_every, at_least(0), run,
        "those at a multiple of so many steps stay too; 0: none"},
+      {"checkpoint", "drill_every", &checkpoint.drill_every, at_least(0), run,
+       "every n-th is verified and continued on another layout by another process; 0: none"},
 
       {"parallel", "stage_layers", &parallel.stage_layers, between(1, 1024), run,
        "layers of each pipeline stage, such as [3,5]; empty: balanced"},
@@ -205,6 +207,23 @@ std::vector<Field> fields(Config& c) {
       {"parallel", "offload_window", &parallel.offload_window, at_least(12 * block_elements), run,
        "bytes of offloaded optimizer state on the device at once"},
 
+      {"guard", "verify", &guard.verify, {}, run, "ranks agree on every call before data moves"},
+      {"guard", "watch", &guard.watch, {}, run, "waits are looked into and hangs are named"},
+      {"guard", "look_seconds", &guard.look_seconds, above(0), run,
+       "a wait of so long is looked into"},
+      {"guard", "stall_seconds", &guard.stall_seconds, above(0), run,
+       "a rank without a sign of progress for so long is hung"},
+      {"guard", "dumps", &guard.dumps, {}, run,
+       "a folder for flight recordings of failed runs; empty: none"},
+      {"guard", "loss_max", &guard.loss_max, at_least(0), run, "0: no limit"},
+      {"guard", "grad_norm_min", &guard.grad_norm_min, at_least(0), run, "0: no limit"},
+      {"guard", "grad_norm_max", &guard.grad_norm_max, at_least(0), run, "0: no limit"},
+      {"guard", "spike_factor", &guard.spike_factor, at_least(0), run,
+       "a loss over so many times the median of the window rolls back; 0: off"},
+      {"guard", "spike_window", &guard.spike_window, between(1, 4096), run, "steps"},
+      {"guard", "audit_every", &guard.audit_every, at_least(0), run,
+       "steps between audits of what replicas hold; 0: none"},
+
       {"run", "layout", &run_.layout, {}, run, "who owns which piece, such as dp4.zero1"},
       {"run", "backend", &run_.backend, one_of({"threads", "mpi"}), run, "what ranks are"},
       {"run", "fault", &run_.fault, {}, run, "rank:step:phase:kill|stop|delay=S"},
@@ -214,6 +233,12 @@ std::vector<Field> fields(Config& c) {
        {0, 86400, true, false, {}},
        run,
        "seconds for any wait of a rank"},
+      {"run", "restarts", &run_.restarts, between(0, 1000), run,
+       "from the newest checkpoint after a failure, at most"},
+      {"run", "restart_seconds", &run_.restart_seconds, between(0, 3600), run,
+       "before the first restart; doubles with each"},
+      {"run", "elastic", &run_.elastic, {}, run,
+       "survivors go on without a restart, where MPI can"},
   };
 }
 

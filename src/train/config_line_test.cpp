@@ -35,6 +35,7 @@ RC_GTEST_PROP(ConfigLine, ARunLineParsesBackAndFitsBetweenSingleQuotes, ()) {
   only_case.data.remix = false;
   only_case.checkpoint = CheckpointSection{};
   only_case.parallel = ParallelSection{};
+  only_case.guard = GuardSection{};
   RC_ASSERT(parse_run_line(case_line(config)) == only_case);
 }
 
