@@ -11,9 +11,11 @@ std::unique_ptr<Communicator> wrap(std::unique_ptr<Communicator> backend,
   if (options.delay) {
     comm = std::make_unique<DelayedCommunicator>(std::move(comm), *options.delay);
   }
+  if (options.wire) comm = options.wire(std::move(comm));
   if (options.recorder) {
     comm = std::make_unique<RecordedCommunicator>(std::move(comm), options.recorder);
   }
+  if (options.outer) comm = options.outer(std::move(comm));
   return comm;
 }
 

@@ -1,8 +1,10 @@
 // stack: wraps a backend's communicator in the decorators, in the one fixed order, outermost first:
-// recorded -> delayed -> backend. Later guards and faults take their places here:
-// [faulty_call] -> recorded -> watched -> verified -> [faulty_wire, delayed] -> backend.
+// outer -> recorded -> wire -> delayed -> backend, where outer and wire are whatever the caller puts
+// there (faults). Later guards take their places here:
+// outer -> recorded -> watched -> verified -> wire -> delayed -> backend.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -11,9 +13,13 @@
 
 namespace shardproof {
 
+using Wrap = std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)>;
+
 struct StackOptions {
   std::shared_ptr<FlightRecorder> recorder;      // null: not recorded
   std::optional<CommunicationDelay> delay;
+  Wrap outer = nullptr;
+  Wrap wire = nullptr;
 };
 
 std::unique_ptr<Communicator> wrap(std::unique_ptr<Communicator> backend,
