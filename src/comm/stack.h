@@ -1,5 +1,5 @@
 // stack: wraps a backend's communicator in the decorators, in the one fixed order, outermost first:
-// outer -> recorded -> wire -> delayed -> backend, where outer and wire are whatever the caller puts
+// outer -> recorded -> wire -> delayed -> backend, where outer and wire are what the caller puts
 // there (faults). Later guards take their places here:
 // outer -> recorded -> watched -> verified -> wire -> delayed -> backend.
 #pragma once

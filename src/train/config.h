@@ -1,7 +1,7 @@
 // config: one struct tree with defaults, a strict parser (TOML, or JSON with the same keys) and
 // check(). An unknown key, a wrong type or an impossible value is Error bad_input naming key, line
 // and what was expected. Only this file's parser and main read anything from outside.
-// The Case is everything but `checkpoint`, `parallel`, `guard` and `run`; a Run adds them. Both print on one
+// The Case is all but `checkpoint`, `parallel`, `guard` and `run`; a Run adds them. Both print on a
 // line: the keys that are not at their defaults as a.b=c in struct order, the syntax of --set. A
 // value with blanks, quotes or brackets is written as a JSON string, so a line splits at blanks
 // outside double quotes and never holds a single quote. Thread rule: values. Torch-free.
