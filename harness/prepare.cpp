@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "harness/output_path.h"
+#include "harness/rank_faults.h"
 #include "mesh/layout.h"
 #include "train/program.h"
 #include "train/sections.h"
@@ -56,7 +57,9 @@ Duration wait_limit(const Config& config) {
 std::shared_ptr<const Dataset> prepare(const RunRequest& request) {
   check(request.config);
   check_memory(request.config, request.config.run.backend == "threads");
-  const bool faulty = request.trace.fault || !request.config.run.fault.empty();
+  check_injected_faults(request.config);
+  const std::string& fault = request.config.run.fault;
+  const bool faulty = request.trace.fault || (!fault.empty() && !is_injected(fault));
   if (faulty && request.trace.directory.empty() && !request.trace.memory) {
     throw Error(ErrorKind::bad_input, "fault", "fires from the trace; expected a trace folder");
   }

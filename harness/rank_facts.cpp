@@ -1,6 +1,7 @@
 // rank_facts: texts that are compared as they are.
 #include "harness/rank_facts.h"
 
+#include "harness/rank_faults.h"
 #include "train/program.h"
 
 namespace shardproof {
@@ -18,7 +19,7 @@ bool wants_metrics(const RunRequest& request) {
 
 TraceOptions traced_with_fault(const RunRequest& request) {
   TraceOptions options = request.trace;
-  if (!request.config.run.fault.empty()) {
+  if (!request.config.run.fault.empty() && !is_injected(request.config.run.fault)) {
     options.fault = parse_trace_fault(request.config.run.fault);
   }
   return options;

@@ -15,6 +15,7 @@
 #include "checkpoint/set_aside.h"
 #include "harness/output_path.h"
 #include "harness/rank_facts.h"
+#include "harness/rank_faults.h"
 #include "mesh/layout.h"
 #include "mesh/mesh.h"
 #include "parallel/agreement.h"
@@ -82,11 +83,12 @@ Error with_deadline(const Error& error, double seconds) {
 class RankRun {
  public:
   RankRun(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
-          std::unique_ptr<Communicator> backend, Hooks& hooks)
+          std::unique_ptr<Communicator> backend, Hooks& hooks, const RankFaults* faults)
       : request_(request),
         config_(request.config),
         recorder_(std::make_shared<FlightRecorder>(backend->rank())),
-        comm_(wrap(std::move(backend), {recorder_, request.delay})),
+        faults_(faults),
+        comm_(wrap(std::move(backend), stack_options())),
         dataset_(std::move(dataset)),
         trace_(traced_with_fault(request), comm_->rank(), comm_->size()),
         metrics_(metrics_path(request, comm_->rank())),
@@ -130,6 +132,7 @@ class RankRun {
     } else if (!config_.training.warm_start.empty()) {
       trainer.began_from(load_warm_start(config_.training.warm_start, *plan, *comm_));
     }
+    hooks_.begin(*plan);
     agree_on(*comm_, {{"next step", std::to_string(trainer.next_step())}});
     agree_on_parameters(mesh, *plan);
     trainer.trace_start();
@@ -186,7 +189,21 @@ class RankRun {
     if (comm_->rank() == 0) fmt::print(stderr, "shardproof: nothing was pruned: {}\n", why);
   }
 
+  StackOptions stack_options() const {
+    StackOptions options{recorder_, request_.delay};
+    if (faults_ != nullptr) {
+      options.outer = [this](auto comm) { return faults_->outer(std::move(comm)); };
+      options.wire = [this](auto comm) { return faults_->wire(std::move(comm)); };
+    }
+    return options;
+  }
+
   std::shared_ptr<Storage> open_storage() const {
+    auto storage = plain_storage();
+    return faults_ != nullptr && storage ? faults_->storage(std::move(storage)) : storage;
+  }
+
+  std::shared_ptr<Storage> plain_storage() const {
     if (request_.storage) return request_.storage;
     if (config_.checkpoint.directory.empty()) return nullptr;
     return posix_storage(config_.checkpoint.directory, !request_.resume);
@@ -264,6 +281,7 @@ class RankRun {
   const RunRequest& request_;
   const Config& config_;
   const std::shared_ptr<FlightRecorder> recorder_;
+  const RankFaults* const faults_;
   const std::unique_ptr<Communicator> comm_;
   const std::shared_ptr<const Dataset> dataset_;
   TraceWriter trace_;
@@ -274,8 +292,8 @@ class RankRun {
 }  // namespace
 
 void run_rank(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
-              std::unique_ptr<Communicator> backend, Hooks& hooks) {
-  RankRun(request, std::move(dataset), std::move(backend), hooks).run();
+              std::unique_ptr<Communicator> backend, Hooks& hooks, const RankFaults* faults) {
+  RankRun(request, std::move(dataset), std::move(backend), hooks, faults).run();
 }
 
 }  // namespace shardproof

@@ -11,7 +11,10 @@
 
 namespace shardproof {
 
+class RankFaults;
+
 void run_rank(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
-              std::unique_ptr<Communicator> backend, Hooks& hooks);
+              std::unique_ptr<Communicator> backend, Hooks& hooks,
+              const RankFaults* faults = nullptr);
 
 }  // namespace shardproof

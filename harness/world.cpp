@@ -1,8 +1,13 @@
 // world: thread ranks.
 #include "harness/world.h"
 
+#include <mutex>
+#include <optional>
+
 #include "comm/thread_communicator.h"
 #include "harness/prepare.h"
+#include "harness/rank_facts.h"
+#include "harness/rank_faults.h"
 #include "harness/rank_pool.h"
 #include "harness/rank_run.h"
 #include "mesh/layout.h"
@@ -10,15 +15,32 @@
 namespace shardproof {
 namespace {
 
-// A signal ends the whole process, so it cannot end one thread rank.
+// A signal ends the whole process, so it cannot end one thread rank; a fault of the injector can.
 void check_fault(const RunRequest& request) {
-  std::optional<TraceFault> fault = request.trace.fault;
-  if (!request.config.run.fault.empty()) fault = parse_trace_fault(request.config.run.fault);
+  const std::optional<TraceFault> fault = traced_with_fault(request).fault;
   if (fault && fault->kind != TraceFault::Kind::delay) {
     throw Error(ErrorKind::bad_input, "run.fault",
                 "a thread rank cannot be killed or stopped alone; expected run.backend=mpi");
   }
 }
+
+// Ranks that were ended by a fault, as the launcher of processes would know them.
+class Deaths {
+ public:
+  void add(int rank, const std::string& at) {
+    const std::scoped_lock lock(mutex_);
+    if (!first_) first_ = {rank, at};
+  }
+  // Error peer_died: the others went to their end all the same.
+  void report() const {
+    if (!first_) return;
+    throw Error(ErrorKind::peer_died, first_->second, "ended before the run did", first_->first);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<std::pair<int, std::string>> first_;
+};
 
 }  // namespace
 
@@ -27,12 +49,35 @@ void run_on_threads(const RunRequest& request) {
   check_fault(request);
   const auto dataset = prepare(request);
   ThreadWorld world(parse_layout(request.config.run.layout).world(), wait_limit(request.config));
+  Deaths deaths;
+  StandStill still;
   const auto body = [&](int rank) {
     Hooks none;
     const auto hooks = request.hooks ? request.hooks(rank) : nullptr;
-    run_rank(request, dataset, world.communicator(rank), hooks ? *hooks : none);
+    Hooks& own = hooks ? *hooks : none;
+    std::atomic<bool> dead = false;
+    const auto die = [&] {
+      dead = true;
+      world.kill(rank);
+    };
+    const auto faults = rank_faults(request, rank, thread_powers(die, still));
+    if (!faults) return run_rank(request, dataset, world.communicator(rank), own);
+    try {
+      const RunRequest mine = faults->started(request);
+      run_rank(mine, mine.dataset ? mine.dataset : dataset, world.communicator(rank),
+               *faults->hooks(own), faults.get());
+    } catch (const SimulatedDeath& death) {
+      deaths.add(rank, death.at().text());
+    } catch (const std::exception& error) {
+      if (!dead) throw;  // what a dead rank would say on its way out, nobody hears
+      deaths.add(rank, error.what());
+    }
   };
-  run_ranks(world.size(), body, [&] { world.revoke_all(); });
+  run_ranks(world.size(), body, [&] {
+    world.revoke_all();
+    still.release();
+  });
+  deaths.report();
 }
 
 bool run(const RunRequest& request) {

@@ -21,6 +21,8 @@
 
 namespace shardproof {
 
+class FaultBoard;
+
 struct RunRequest {
   Config config;
   TraceOptions trace;                 // directory empty: no trace
@@ -41,6 +43,7 @@ struct RunRequest {
   std::optional<CommunicationDelay> delay;
   std::function<std::unique_ptr<Hooks>(int rank)> hooks;
   std::shared_ptr<const Dataset> dataset;  // null: as the config says
+  std::shared_ptr<FaultBoard> faults;      // null: those of run.fault
 };
 
 // Runs on thread ranks in this process.

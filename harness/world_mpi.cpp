@@ -14,6 +14,7 @@
 #include "harness/hosted_control.h"
 #include "harness/output_path.h"
 #include "harness/prepare.h"
+#include "harness/rank_faults.h"
 #include "harness/rank_run.h"
 #include "harness/request_file.h"
 #include "harness/run_folder.h"
@@ -62,6 +63,15 @@ std::unique_ptr<Communicator> communicator_of(MpiWorld& world, const Config& con
                             comm->size()));
   }
   return comm;
+}
+
+void run_with_faults(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
+                     std::unique_ptr<Communicator> comm, Hooks& hooks) {
+  const auto faults = rank_faults(request, comm->rank(), process_powers());
+  if (!faults) return run_rank(request, dataset, std::move(comm), hooks);
+  const RunRequest mine = faults->started(request);
+  run_rank(mine, mine.dataset ? mine.dataset : dataset, std::move(comm), *faults->hooks(hooks),
+           faults.get());
 }
 
 // Errors that follow from the failure of another rank.
@@ -126,9 +136,9 @@ LaunchResult launch_run(const RunRequest& request) {
   check(request.config);
   check_world_size(request.config);
   check_memory(request.config, true);
-  if (request.hooks || request.storage || request.delay || request.dataset) {
+  if (request.hooks || request.storage || request.delay || request.dataset || request.faults) {
     throw Error(ErrorKind::bad_input, "MPI run",
-                "hooks, storage, delay and dataset are for thread ranks");
+                "hooks, storage, delay, dataset and a board of faults are for thread ranks");
   }
   if (!request.trace.directory.empty()) make_folder(request.trace.directory);
   // Ranks on other machines read the request, too: from where this command runs.
@@ -174,7 +184,7 @@ void run_as_mpi_rank(const RunRequest& request) {
   HostedControl control(*comm, request.trace.directory);
   ControlHooks hooks(control.client());
   try {
-    run_rank(request, dataset, std::move(comm), hooks);
+    run_with_faults(request, dataset, std::move(comm), hooks);
   } catch (const Error& error) {
     control.client().done(exit_code(error.kind()));
     throw;
@@ -194,11 +204,15 @@ int rank_main(const std::string& request_file, const std::string& control_addres
     ControlHooks hooks(control);
     const auto dataset = prepare(request);
     MpiWorld world(wait_limit(request.config));
-    run_rank(request, dataset, communicator_of(world, request.config), hooks);
+    run_with_faults(request, dataset, communicator_of(world, request.config), hooks);
   } catch (const Error& error) {
     control.error(error_to_text(error));
     if (control_address.empty()) std::fprintf(stderr, "shardproof: %s\n", error.what());
     code = exit_code(error.kind());
+  } catch (const std::exception& error) {
+    const Error own(ErrorKind::environment, fmt::format("rank {}", rank), error.what(), rank);
+    control.error(error_to_text(own));
+    code = exit_code(own.kind());
   }
   control.done(code);
   return code;

@@ -19,6 +19,7 @@ void add_train(CLI::App& app, int& status);
 void add_resume(CLI::App& app, int& status);
 void add_weights(CLI::App& checkpoint, int& status);  // checkpoint export, import
 void add_checkpoint(CLI::App& app, int& status);
+void add_faults(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
 void add_trace(CLI::App& app, int& status);
 void add_show(CLI::App& app, int& status);

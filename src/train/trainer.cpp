@@ -77,7 +77,8 @@ StepResult Trainer::step() {
   trace_state(parts_.trace, plan, step_, "grad");
 
   enter(step_, Phase::clipped);
-  const AdamWStep at{learning_rate(schedule_of(parts_.config), step_),
+  const double scheduled = learning_rate(schedule_of(parts_.config), step_);
+  const AdamWStep at{parts_.hooks.learning_rate(step_, scheduled),
                      clip_factor(totals.grad_norm, training.clip), step_};
 
   enter(step_, Phase::optimizer);

@@ -1,0 +1,206 @@
+// faulty_communicator: wrong calls above the guards.
+#include "faults/inject/faulty_communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "faults/inject/wrong_call.h"
+
+namespace shardproof {
+namespace {
+
+constexpr FaultKind call_kinds[] = {FaultKind::dtype, FaultKind::count,     FaultKind::split,
+                                    FaultKind::op,    FaultKind::root,      FaultKind::tag,
+                                    FaultKind::group, FaultKind::order,     FaultKind::skip,
+                                    FaultKind::extra, FaultKind::flip_send, FaultKind::flip_recv};
+
+class NoWork : public Work {
+ public:
+  void wait(Deadline) override {}
+  bool done() const override { return true; }
+};
+
+// Keeps scratch memory alive with the operation that uses it; fires what is due behind it.
+class FaultyWork : public Work {
+ public:
+  FaultyWork(std::unique_ptr<Work> inner, std::shared_ptr<Injector> injector, FaultPoint after)
+      : inner_(std::move(inner)), injector_(std::move(injector)), after_(std::move(after)) {}
+  void wait(Deadline deadline) override {
+    inner_->wait(deadline);
+    if (!std::exchange(waited_, true)) injector_->pass(after_, is_wrong_call);
+  }
+  bool done() const override { return inner_->done(); }
+
+ private:
+  std::unique_ptr<Work> inner_;
+  std::shared_ptr<Injector> injector_;
+  const FaultPoint after_;
+  bool waited_ = false;
+};
+
+std::string description(const Call& call, int rank) {
+  const std::size_t elements = std::max(call.send_elements(rank), call.recv_elements(rank));
+  return fmt::format("{} {} x {}", name(call.kind), name(call.dtype), elements);
+}
+
+}  // namespace
+
+bool can_happen(FaultKind kind, const Call& call, int rank, int size) {
+  switch (kind) {
+    case FaultKind::flip_send:
+      return size > 1 && call.send_elements(rank) > 0;
+    case FaultKind::flip_recv:
+      return size > 1 && call.recv_elements(rank) > 0;
+    case FaultKind::skip:
+    case FaultKind::extra:
+    case FaultKind::group:
+    case FaultKind::order:
+      return size > 1;
+    default:
+      return size > 1 && wrong_call(kind, call, rank, size).has_value();
+  }
+}
+
+FaultyCommunicator::FaultyCommunicator(std::unique_ptr<Communicator> inner_comm,
+                                       std::shared_ptr<Injector> injector,
+                                       std::shared_ptr<RankGroups> groups)
+    : ForwardingCommunicator(std::move(inner_comm)),
+      injector_(std::move(injector)),
+      groups_(std::move(groups)) {
+  const std::scoped_lock lock(groups_->mutex);
+  groups_->inner[group().name] = &inner();
+}
+
+FaultyCommunicator::~FaultyCommunicator() {
+  const std::scoped_lock lock(groups_->mutex);
+  const auto found = groups_->inner.find(group().name);
+  if (found != groups_->inner.end() && found->second == &inner()) groups_->inner.erase(found);
+}
+
+FaultPoint FaultyCommunicator::point(std::uint64_t number, Moment moment) const {
+  FaultPoint out;
+  out.kind = PointKind::call;
+  out.rank = injector_->rank();
+  out.group = group().name;
+  out.number = number;
+  out.moment = moment;
+  return out;
+}
+
+void FaultyCommunicator::call_elsewhere(const Call& call, Deadline deadline) {
+  Communicator* other = nullptr;
+  {
+    const std::scoped_lock lock(groups_->mutex);
+    for (const auto& [name, comm] : groups_->inner) {
+      if (name != group().name && comm->size() > 1) other = comm;
+    }
+  }
+  if (other == nullptr) {
+    throw Error(ErrorKind::bad_input, point(0, Moment::before).text(),
+                "fault group: the rank has no other group of several ranks", injector_->rank());
+  }
+  Call elsewhere;  // a barrier where the counts are of another size
+  const bool fits =
+      call.send_counts.empty() && call.recv_counts.empty() && call.peer < other->size();
+  if (fits) elsewhere = call;
+  const ScratchCall scratch = on_scratch(elsewhere, other->rank());
+  other->run(scratch.call, deadline);
+}
+
+std::optional<Call> FaultyCommunicator::changed(const Call& call, const std::vector<Fault>& faults,
+                                                Deadline deadline) {
+  std::optional<Call> out = call;
+  for (const Fault& fault : faults) {
+    switch (fault.kind) {
+      case FaultKind::skip:
+        return std::nullopt;
+      case FaultKind::group:
+        call_elsewhere(call, deadline);
+        return std::nullopt;
+      case FaultKind::extra:
+        inner().run(on_scratch(call, rank()).call, deadline);
+        break;
+      case FaultKind::order: {
+        Call other;  // a barrier, when the group has made one kind of call
+        for (const Call& before : seen_) {
+          if (!same_contract(before, call)) other = before;
+        }
+        inner().run(on_scratch(other, rank()).call, deadline);
+        break;
+      }
+      default:
+        if (const auto wrong = wrong_call(fault.kind, *out, rank(), size())) {
+          out = wrong;
+        } else {
+          throw Error(ErrorKind::bad_input, fault.text(),
+                      fmt::format("cannot be in {}", description(call, rank())), injector_->rank());
+        }
+    }
+  }
+  return out;
+}
+
+void FaultyCommunicator::run(const Call& call, Deadline deadline) {
+  const std::uint64_t number = injector_->next_call(group().name);
+  const FaultPoint before = point(number, Moment::before), inside = point(number, Moment::inside),
+                   after = point(number, Moment::after);
+  if (injector_->discovers()) {
+    PassedPoint passed{before, description(call, rank()), {}};
+    for (const FaultKind kind : call_kinds) {
+      if (can_happen(kind, call, rank(), size())) passed.kinds.push_back(kind);
+    }
+    injector_->discovered(passed);
+  }
+  const auto faults = injector_->pass(before, is_wrong_call);
+  const std::optional<Call> actual = faults.empty() ? call : changed(call, faults, deadline);
+  const auto same = [&](const Call& seen) { return same_contract(seen, call); };
+  if (std::none_of(seen_.begin(), seen_.end(), same)) {
+    seen_.push_back(call);
+    seen_.back().send = seen_.back().recv = nullptr;
+  }
+  if (actual && injector_->expects(inside, is_wrong_call)) {
+    const auto work = inner().start(*actual, nullptr);
+    try {
+      injector_->pass(inside, is_wrong_call);
+    } catch (...) {
+      inner().abort();  // nobody may touch the buffers of a rank that is gone
+      throw;
+    }
+    work->wait(deadline);
+  } else if (actual) {
+    inner().run(*actual, deadline);
+  }
+  injector_->pass(after, is_wrong_call);
+}
+
+std::unique_ptr<Work> FaultyCommunicator::start(const Call& call, Keep keep) {
+  const std::uint64_t number = injector_->next_call(group().name);
+  if (injector_->discovers()) {
+    PassedPoint passed{point(number, Moment::before), "start " + description(call, rank()), {}};
+    for (const FaultKind kind : call_kinds) {
+      if (can_happen(kind, call, rank(), size())) passed.kinds.push_back(kind);
+    }
+    injector_->discovered(passed);
+  }
+  const auto faults = injector_->pass(point(number, Moment::before), is_wrong_call);
+  const std::optional<Call> actual =
+      faults.empty() ? call : changed(call, faults, Deadline::after(timeout()));
+  if (!actual) return std::make_unique<NoWork>();
+  auto work = inner().start(*actual, std::move(keep));
+  try {
+    injector_->pass(point(number, Moment::inside), is_wrong_call);
+  } catch (...) {
+    inner().abort();
+    throw;
+  }
+  return std::make_unique<FaultyWork>(std::move(work), injector_, point(number, Moment::after));
+}
+
+std::unique_ptr<Communicator> FaultyCommunicator::rewrap(std::unique_ptr<Communicator> child) {
+  return std::make_unique<FaultyCommunicator>(std::move(child), injector_, groups_);
+}
+
+}  // namespace shardproof

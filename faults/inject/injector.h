@@ -1,0 +1,83 @@
+// injector: makes the faults of one rank happen in one run. Counts what the rank does (calls of
+// each group, file operations), says which faults are due at a point, counts their firings and
+// tells `fired` of each before it has any effect, so that a firing is known even when it ends the
+// process. Without faults it can list the points it passes (a discovery): `passed` is called under
+// a lock. Thread rule: all functions may be called from any thread of the rank.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "faults/inject/fault_script.h"
+
+namespace shardproof {
+
+// What can befall a rank as a whole; threads and processes have each their own way.
+class RankPowers {
+ public:
+  virtual ~RankPowers() = default;
+  virtual void end(FaultKind kind, const FaultPoint& at) = 0;  // exit or kill; does not return
+  virtual void stand_still(const FaultPoint& at) = 0;          // as SIGSTOP does
+  virtual void sleep(Duration duration) = 0;
+};
+
+struct PassedPoint {
+  FaultPoint point;
+  std::string what;              // "all_reduce F32 x 96", "write step-2.manifest.json"
+  std::vector<FaultKind> kinds;  // that can happen here, besides what can happen anywhere
+};
+
+struct InjectorParts {
+  std::vector<Fault> faults;  // those of this run; of other ranks are ignored
+  int rank = 0;
+  std::shared_ptr<RankPowers> powers;
+  std::function<void(const Fault&)> fired;           // may be empty
+  std::function<void(const PassedPoint&)> passed{};  // a discovery; may be empty
+};
+
+class Injector {
+ public:
+  explicit Injector(InjectorParts parts);
+
+  int rank() const { return parts_.rank; }
+  bool discovers() const { return parts_.passed != nullptr; }
+  std::uint64_t next_call(const std::string& group);  // the number of the call that begins
+  std::uint64_t next_wire_call(const std::string& group);
+  std::uint64_t next_operation();
+
+  // Those that fire here now, of the kinds that `wanted` says: counted and told. What befalls the
+  // rank as a whole (exit, kill, stop, exception, delay) has happened when this returns.
+  std::vector<Fault> pass(const FaultPoint& point, bool (*wanted)(FaultKind));
+  // The same for the wanted kinds alone: what befalls the rank as a whole waits for another caller.
+  std::vector<Fault> pass_alone(const FaultPoint& point, bool (*wanted)(FaultKind));
+  void discovered(PassedPoint point) const;  // precondition: discovers()
+  // Whether a fault of such a kind waits for this point, without firing it.
+  bool expects(const FaultPoint& point, bool (*wanted)(FaultKind)) const;
+
+ private:
+  std::vector<Fault> due(const FaultPoint& point, bool (*wanted)(FaultKind), bool with_rank);
+  void happen(const Fault& fault);
+
+  InjectorParts parts_;
+  mutable std::mutex mutex_;
+  std::vector<int> fired_;  // of each fault
+  std::map<std::string, std::uint64_t> calls_, wire_calls_;
+  std::uint64_t operations_ = 0;
+};
+
+// exit, kill, stop, exception and delay: at any point.
+bool befalls_rank(FaultKind kind);
+bool is_wrong_call(FaultKind kind);
+bool is_on_wire(FaultKind kind);
+bool fails_operation(FaultKind kind);
+bool damages_shard(FaultKind kind);
+bool changes_state(FaultKind kind);
+bool changes_start(FaultKind kind);
+
+}  // namespace shardproof

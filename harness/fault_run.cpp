@@ -1,0 +1,256 @@
+// fault_run: runs, recoveries and the comparison at the end.
+#include "harness/fault_run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "checkpoint/load.h"
+#include "harness/stored_fault.h"
+#include "harness/world.h"
+#include "train/sections.h"
+
+namespace shardproof {
+namespace {
+
+bool is_of_the_start(const Fault& fault) {
+  return changes_start(fault.kind) && !changes_manifest(fault.kind);
+}
+
+std::vector<Fault> of_run(const std::vector<Fault>& faults, int run) {
+  std::vector<Fault> out;
+  for (const Fault& fault : faults) {
+    if (fault.run == run) out.push_back(fault);
+  }
+  return out;
+}
+
+int last_run_with_faults(const std::vector<Fault>& faults) {
+  int last = 0;
+  for (const Fault& fault : faults) last = std::max(last, fault.run);
+  return last;
+}
+
+// The newest checkpoint that verifies; empty: none.
+std::string newest_whole(Storage& storage) {
+  const auto ids = list_checkpoints(storage);
+  for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
+    if (verify_checkpoint(storage, *id).empty()) return *id;
+  }
+  return "";
+}
+
+// The first damage of any checkpoint, as `checkpoint verify` says it.
+std::string damage_of(Storage& storage) {
+  for (const std::string& id : list_checkpoints(storage)) {
+    for (const Damage& damage : verify_checkpoint(storage, id)) {
+      return fmt::format("checkpoint {}: {}: expected {}, found {}", id, damage.where,
+                         damage.expected, damage.found);
+    }
+  }
+  return "";
+}
+
+bool names_rank(const FaultRunEnd& run, int rank) {
+  if (run.named_rank == rank) return true;
+  for (const char* form : {"rank {}", "rank{}", "ranks {}"}) {
+    if (run.said.find(fmt::format(fmt::runtime(form), rank)) != std::string::npos) return true;
+  }
+  return false;
+}
+
+std::string not_fired(const std::vector<Fault>& faults, const std::vector<Fault>& fired) {
+  for (const Fault& fault : faults) {
+    if (changes_manifest(fault.kind)) continue;  // stored before the run began
+    if (std::find(fired.begin(), fired.end(), fault) == fired.end()) return fault.text();
+  }
+  return "";
+}
+
+}  // namespace
+
+struct FaultRunner::Attempt {
+  Config config;
+  std::shared_ptr<Storage> storage;
+  std::string from;
+  std::vector<Fault> faults;
+};
+
+std::shared_ptr<const Dataset> FaultRunner::dataset(const Config& config) {
+  auto& found = datasets_[case_line(config)];
+  if (!found) {
+    found = open_dataset(dataset_of(config), config.model.sequence, config.model.vocabulary,
+                         static_cast<std::uint64_t>(config.training.seed));
+  }
+  return found;
+}
+
+FaultRunEnd FaultRunner::run_once(const Attempt& attempt, Steps& steps) {
+  FaultRunEnd end;
+  end.from = attempt.from;
+  RunRequest request;
+  request.config = attempt.config;
+  request.storage = attempt.storage;
+  request.dataset = dataset(attempt.config);
+  request.faults = std::make_shared<FaultBoard>(attempt.faults);
+  if (!attempt.from.empty()) {
+    request.resume = attempt.from;
+    request.fallback = true;
+  }
+  request.on_step = [&](const StepResult& result, const StepMetrics&) {
+    steps.bits[result.step] = {std::bit_cast<std::uint64_t>(result.loss),
+                               std::bit_cast<std::uint64_t>(result.grad_norm)};
+  };
+  const Duration start = Clock::real().now();
+  try {
+    run_on_threads(request);
+    end.complete = true;
+  } catch (const Error& error) {
+    end.error_kind = std::string(name(error.kind()));
+    end.said = error.what();
+    end.named_rank = error.world_rank();
+  } catch (const std::exception& error) {
+    end.error_kind = "exception";
+    end.said = error.what();
+  }
+  end.seconds = std::chrono::duration<double>(Clock::real().now() - start).count();
+  end.fired = request.faults->fired();
+  return end;
+}
+
+const FaultRunner::Steps& FaultRunner::reference(const Config& config) {
+  const std::string key = run_line(config);
+  const auto found = references_.find(key);
+  if (found != references_.end()) return found->second;
+  Steps steps;
+  const std::shared_ptr<Storage> storage = memory_storage();
+  const FaultRunEnd end = run_once({config, storage, "", {}}, steps);
+  if (!end.complete) throw Error(ErrorKind::bad_input, "the Run without its fault", end.said);
+  steps.state = read_manifest(*storage, list_checkpoints(*storage).back()).state_digest().hex();
+  return references_.emplace(key, std::move(steps)).first->second;
+}
+
+std::vector<PassedPoint> FaultRunner::discover(const Config& config) {
+  RunRequest request;
+  request.config = config;
+  request.config.checkpoint.directory = "memory";
+  request.storage = memory_storage();
+  request.dataset = dataset(config);
+  request.faults = std::make_shared<FaultBoard>(std::vector<Fault>{}, true);
+  run_on_threads(request);
+  return request.faults->passed();
+}
+
+FaultResult FaultRunner::run(const FaultScenario& scenario) {
+  FaultResult result;
+  const Duration start = Clock::real().now();
+  Config config = scenario.config;
+  config.checkpoint.directory = "memory";
+  check(config);
+  reference(config);
+  const std::shared_ptr<Storage> storage = memory_storage();
+  Steps steps;
+  const int last = last_run_with_faults(scenario.faults);
+  constexpr int recoveries = 2;  // one that recovers, and one from what it found damaged
+  for (int run = 0; run <= last + recoveries; ++run) {
+    Attempt attempt{config, storage, "", of_run(scenario.faults, run)};
+    if (run > 0) {
+      if (!scenario.recover_layout.empty()) attempt.config.run.layout = scenario.recover_layout;
+      attempt.from = newest_whole(*storage);
+    }
+    for (const Fault& fault : attempt.faults) {
+      if (changes_manifest(fault.kind)) change_manifest(*storage, attempt.from, fault.kind);
+    }
+    FaultRunEnd end = run_once(attempt, steps);
+    const std::string missed = not_fired(attempt.faults, end.fired);
+    const std::string damage =
+        std::any_of(end.fired.begin(), end.fired.end(),
+                    [](const Fault& fault) { return damages_shard(fault.kind); })
+            ? damage_of(*storage)
+            : "";
+    if (!missed.empty()) {
+      end.outcome = FaultOutcome::not_fired;
+      end.said = fmt::format("{} did not fire; {}", missed, end.said);
+    } else if (end.seconds > hang_seconds_) {
+      end.outcome = FaultOutcome::hung;
+    } else if (!damage.empty()) {
+      end.outcome = FaultOutcome::refused;
+      end.said = damage;
+    } else if (!end.complete) {
+      const bool refused =
+          std::any_of(attempt.faults.begin(), attempt.faults.end(),
+                      [](const Fault& fault) { return changes_start(fault.kind); });
+      end.outcome = refused ? FaultOutcome::refused : FaultOutcome::detected;
+    }
+    result.runs.push_back(std::move(end));
+    // A manifest that says something else is whole: nothing but the refusal tells it.
+    for (const Fault& fault : attempt.faults) {
+      if (changes_manifest(fault.kind)) storage->remove(manifest_path(attempt.from));
+    }
+    const bool complete = result.runs.back().complete && damage.empty();
+    if (!complete) continue;
+    if (run >= last) break;
+    // The run that recovers has something to do: the last checkpoint goes.
+    storage->remove(manifest_path(list_checkpoints(*storage).back()));
+  }
+  const auto ids = list_checkpoints(*storage);
+  if (!ids.empty()) steps.state = read_manifest(*storage, ids.back()).state_digest().hex();
+  judge(scenario, steps, result);
+  result.seconds = std::chrono::duration<double>(Clock::real().now() - start).count();
+  return result;
+}
+
+// The outcome of a scenario is that of its last run with a fault; every run must be right.
+void FaultRunner::judge(const FaultScenario& scenario, const Steps& steps, FaultResult& result) {
+  Config config = scenario.config;
+  config.checkpoint.directory = "memory";
+  const Steps& expected = reference(config);
+  const auto fail = [&](const std::string& why) {
+    if (result.why.empty()) result.why = why;
+  };
+  const auto last = static_cast<std::size_t>(last_run_with_faults(scenario.faults));
+  const bool equal = result.runs.back().complete && steps == expected;
+  for (std::size_t i = 0; i < result.runs.size(); ++i) {
+    FaultRunEnd& run = result.runs[i];
+    if (run.outcome == FaultOutcome::survived_equal && !equal) {
+      run.outcome = FaultOutcome::silent;
+      fail(run.complete ? "the trajectory differs from that of the Run without faults"
+                        : "a run without a fault failed: " + run.said);
+    }
+    for (const Fault& fault : of_run(scenario.faults, static_cast<int>(i))) {
+      if (!is_allowed(fault.kind, run.outcome)) {
+        fail(fmt::format("{} ended as {}: {}", fault.text(), name(run.outcome), run.said));
+      }
+      const Allowed& row = allowed_outcomes()[static_cast<std::size_t>(fault.kind)];
+      const bool spoken = run.outcome == FaultOutcome::detected ||
+                          (run.outcome == FaultOutcome::refused && is_of_the_start(fault));
+      if (row.names_rank && spoken && !names_rank(run, fault.point.rank)) {
+        fail(fmt::format("{}: rank {} is not named: {}", fault.text(), fault.point.rank, run.said));
+      }
+    }
+  }
+  if (!equal) fail("what recovered does not have the bits of the Run without faults");
+  result.outcome = result.runs.at(std::min(last, result.runs.size() - 1)).outcome;
+  if (!equal && result.outcome != FaultOutcome::hung && result.outcome != FaultOutcome::not_fired) {
+    result.outcome = FaultOutcome::silent;
+  }
+  if (!scenario.expect.empty() && scenario.expect != name(result.outcome)) {
+    fail(fmt::format("expected {}, found {}", scenario.expect, name(result.outcome)));
+  }
+  result.pass = result.why.empty();
+}
+
+std::string fault_replay_line(const FaultScenario& scenario) {
+  Config config = scenario.config;
+  config.checkpoint.directory.clear();
+  config.run.fault = text(scenario.faults);
+  return fmt::format("shardproof faults run '{}'", run_line(config));
+}
+
+}  // namespace shardproof
