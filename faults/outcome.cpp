@@ -26,8 +26,8 @@ constexpr std::array table{
     Allowed{tag, no, yes, no, yes, "a message carries its envelope, and a wait is looked into"},
     Allowed{group, no, yes, no, yes, "a wait is looked into, or the other group disagrees"},
     Allowed{order, no, yes, no, yes, "ranks agree on the call before data moves"},
-    Allowed{skip, no, yes, no, yes, "the next call disagrees, or a wait is looked into"},
-    Allowed{extra, no, yes, no, yes, "the next call disagrees, or a wait is looked into"},
+    Allowed{skip, no, yes, no, no, "the next call disagrees, or a wait is looked into"},
+    Allowed{extra, no, yes, no, no, "the next call disagrees, or a wait is looked into"},
     Allowed{flip_send, yes, yes, no, no,
             "equal where the bit is of no use: a sum rounds it away, or "
             "nobody reads it"},

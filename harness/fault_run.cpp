@@ -6,14 +6,17 @@
 
 #include <algorithm>
 #include <bit>
+#include <fstream>
 #include <utility>
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
+#include "base/temp_folder.h"
 #include "checkpoint/load.h"
 #include "harness/stored_fault.h"
-#include "harness/world.h"
+#include "mesh/layout.h"
 #include "train/sections.h"
 
 namespace shardproof {
@@ -80,6 +83,7 @@ struct FaultRunner::Attempt {
   std::shared_ptr<Storage> storage;
   std::string from;
   std::vector<Fault> faults;
+  int run = 0;
 };
 
 std::shared_ptr<const Dataset> FaultRunner::dataset(const Config& config) {
@@ -91,14 +95,54 @@ std::shared_ptr<const Dataset> FaultRunner::dataset(const Config& config) {
   return found;
 }
 
+void FaultRunner::run_threads(const Attempt& attempt, RunRequest request, FaultRunEnd& end) {
+  request.storage = attempt.storage;
+  request.dataset = dataset(attempt.config);
+  request.faults = std::make_shared<FaultBoard>(attempt.faults);
+  try {
+    run_on_threads(request);
+  } catch (...) {
+    end.fired = request.faults->fired();
+    throw;
+  }
+  end.fired = request.faults->fired();
+}
+
+// What fired lies beside the trace, written before it had any effect.
+void FaultRunner::run_processes(const Attempt& attempt, RunRequest request, FaultRunEnd& end) {
+  const TempFolder trace;
+  request.trace.directory = trace.path() + "/trace";
+  request.program = program_;
+  std::vector<Fault> faults = attempt.faults;
+  for (Fault& fault : faults) fault.run = 0;  // of this run
+  request.config.run.fault = faults.empty() ? "" : text(faults);
+  const auto read_fired = [&] {
+    const int world = parse_layout(request.config.run.layout).world();
+    for (int rank = 0; rank < world; ++rank) {
+      const std::string path =
+          fmt::format("{}/faults.rank_{:05}.jsonl", request.trace.directory, rank);
+      std::ifstream lines(path);
+      for (std::string line; std::getline(lines, line);) {
+        Fault fired = parse_faults(string_member(parse_json(line, path), "fault", path), path)[0];
+        fired.run = attempt.run;
+        end.fired.push_back(fired);
+      }
+    }
+  };
+  try {
+    run_on_mpi(request);
+  } catch (...) {
+    read_fired();
+    throw;
+  }
+  read_fired();
+}
+
 FaultRunEnd FaultRunner::run_once(const Attempt& attempt, Steps& steps) {
   FaultRunEnd end;
   end.from = attempt.from;
   RunRequest request;
   request.config = attempt.config;
-  request.storage = attempt.storage;
-  request.dataset = dataset(attempt.config);
-  request.faults = std::make_shared<FaultBoard>(attempt.faults);
   if (!attempt.from.empty()) {
     request.resume = attempt.from;
     request.fallback = true;
@@ -109,7 +153,11 @@ FaultRunEnd FaultRunner::run_once(const Attempt& attempt, Steps& steps) {
   };
   const Duration start = Clock::real().now();
   try {
-    run_on_threads(request);
+    if (attempt.config.run.backend == "mpi") {
+      run_processes(attempt, std::move(request), end);
+    } else {
+      run_threads(attempt, std::move(request), end);
+    }
     end.complete = true;
   } catch (const Error& error) {
     end.error_kind = std::string(name(error.kind()));
@@ -120,17 +168,19 @@ FaultRunEnd FaultRunner::run_once(const Attempt& attempt, Steps& steps) {
     end.said = error.what();
   }
   end.seconds = std::chrono::duration<double>(Clock::real().now() - start).count();
-  end.fired = request.faults->fired();
   return end;
 }
 
-const FaultRunner::Steps& FaultRunner::reference(const Config& config) {
+const FaultRunner::Steps& FaultRunner::reference(const Config& of) {
+  Config config = of;
+  config.run.backend = "threads";
+  config.checkpoint.directory = "memory";
   const std::string key = run_line(config);
   const auto found = references_.find(key);
   if (found != references_.end()) return found->second;
   Steps steps;
   const std::shared_ptr<Storage> storage = memory_storage();
-  const FaultRunEnd end = run_once({config, storage, "", {}}, steps);
+  const FaultRunEnd end = run_once({config, storage, "", {}, 0}, steps);
   if (!end.complete) throw Error(ErrorKind::bad_input, "the Run without its fault", end.said);
   steps.state = read_manifest(*storage, list_checkpoints(*storage).back()).state_digest().hex();
   return references_.emplace(key, std::move(steps)).first->second;
@@ -151,15 +201,18 @@ FaultResult FaultRunner::run(const FaultScenario& scenario) {
   FaultResult result;
   const Duration start = Clock::real().now();
   Config config = scenario.config;
-  config.checkpoint.directory = "memory";
+  const bool processes = config.run.backend == "mpi";
+  const TempFolder folder;
+  config.checkpoint.directory = processes ? folder.path() + "/checkpoints" : "memory";
   check(config);
   reference(config);
-  const std::shared_ptr<Storage> storage = memory_storage();
+  const std::shared_ptr<Storage> storage =
+      processes ? posix_storage(config.checkpoint.directory, true) : memory_storage();
   Steps steps;
   const int last = last_run_with_faults(scenario.faults);
   constexpr int recoveries = 2;  // one that recovers, and one from what it found damaged
   for (int run = 0; run <= last + recoveries; ++run) {
-    Attempt attempt{config, storage, "", of_run(scenario.faults, run)};
+    Attempt attempt{config, storage, "", of_run(scenario.faults, run), run};
     if (run > 0) {
       if (!scenario.recover_layout.empty()) attempt.config.run.layout = scenario.recover_layout;
       attempt.from = newest_whole(*storage);
@@ -208,9 +261,7 @@ FaultResult FaultRunner::run(const FaultScenario& scenario) {
 
 // The outcome of a scenario is that of its last run with a fault; every run must be right.
 void FaultRunner::judge(const FaultScenario& scenario, const Steps& steps, FaultResult& result) {
-  Config config = scenario.config;
-  config.checkpoint.directory = "memory";
-  const Steps& expected = reference(config);
+  const Steps& expected = reference(scenario.config);
   const auto fail = [&](const std::string& why) {
     if (result.why.empty()) result.why = why;
   };

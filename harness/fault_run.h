@@ -1,10 +1,11 @@
-// fault_run: one scenario of the fault campaign on thread ranks, from the first run to the end:
-// trains with the faults of run 0; while a run does not reach the end (or faults of later runs are
-// outstanding) another one recovers from the newest whole checkpoint, or from the start; then the
-// whole trajectory (loss and gradient norm of every step, the state at the end) is compared bit for
-// bit with the same Run without faults. Checkpoints are in memory. References are kept by Run.
-// What a run came to: see faults/outcome.h. HUNG: a run took longer than `hang_seconds`.
-// Thread rule: one scenario at a time per runner.
+// fault_run: one scenario of the fault campaign, from the first run to the end, on thread ranks or
+// on MPI processes: trains with the faults of run 0; while a run does not reach the end (or faults
+// of later runs are outstanding) another one recovers from the newest whole checkpoint, or from the
+// start; then the whole trajectory (loss and gradient norm of every step, the state at the end) is
+// compared bit for bit with the same Run without faults, on thread ranks. Thread ranks save in
+// memory, processes in a folder that is removed at the end. References are kept by Run. What a run
+// came to: see faults/outcome.h. HUNG: a run took longer than `hang_seconds`. Thread rule: one
+// scenario at a time per runner.
 #pragma once
 
 #include <map>
@@ -17,6 +18,7 @@
 #include "faults/inject/fault_script.h"
 #include "faults/outcome.h"
 #include "harness/fault_board.h"
+#include "harness/world.h"
 #include "train/config.h"
 
 namespace shardproof {
@@ -50,7 +52,9 @@ struct FaultResult {
 
 class FaultRunner {
  public:
-  explicit FaultRunner(double hang_seconds) : hang_seconds_(hang_seconds) {}
+  // `program`: the command `shardproof`, for processes; empty: this executable is it.
+  explicit FaultRunner(double hang_seconds, std::string program = "")
+      : hang_seconds_(hang_seconds), program_(std::move(program)) {}
 
   // Error bad_input for a Case that cannot be run (see check); whatever else happens is a result.
   FaultResult run(const FaultScenario& scenario);
@@ -67,10 +71,13 @@ class FaultRunner {
 
   const Steps& reference(const Config& config);
   FaultRunEnd run_once(const Attempt& attempt, Steps& steps);
+  void run_processes(const Attempt& attempt, RunRequest request, FaultRunEnd& end);
+  void run_threads(const Attempt& attempt, RunRequest request, FaultRunEnd& end);
   void judge(const FaultScenario& scenario, const Steps& steps, FaultResult& result);
   std::shared_ptr<const Dataset> dataset(const Config& config);
 
   const double hang_seconds_;
+  std::string program_;
   std::map<std::string, Steps> references_;
   std::map<std::string, std::shared_ptr<const Dataset>> datasets_;
 };

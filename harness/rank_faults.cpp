@@ -64,7 +64,7 @@ class FaultHooks : public Hooks {
     const FaultPoint at = point(step, phase);
     if (injector_->discovers()) injector_->discovered({at, "state", state_kinds(phase)});
     factor_ = 1;
-    for (const Fault& fault : injector_->pass(at, changes_state)) {
+    for (const Fault& fault : injector_->pass({at}, changes_state)) {
       if (fault.kind == FaultKind::learning_rate) {
         factor_ *= fault.argument;
       } else {
@@ -158,7 +158,7 @@ RunRequest RankFaults::started(RunRequest request) {
                            {FaultKind::other_parameters, FaultKind::other_config,
                             FaultKind::other_data, FaultKind::other_world}});
   }
-  for (const Fault& fault : injector_->pass(at, any)) {
+  for (const Fault& fault : injector_->pass({at}, any)) {
     Config& config = request.config;
     if (fault.kind == FaultKind::other_parameters) other_parameters_ = true;
     if (fault.kind == FaultKind::other_config) config.optimizer.lr *= 2;

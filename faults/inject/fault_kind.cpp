@@ -24,7 +24,7 @@ constexpr std::array kinds{
              "SIGSTOP; a thread rank stands still until its group is revoked"},
     KindInfo{exception, "exception", yes, yes, yes, no, yes, Use::none, 0,
              "the rank's code throws an exception of its own"},
-    KindInfo{delay, "delay", yes, yes, yes, no, yes, Use::seconds, 0.05,
+    KindInfo{delay, "delay", yes, yes, yes, no, yes, Use::seconds, 0.01,
              "the rank sleeps for so many seconds"},
     KindInfo{dtype, "dtype", yes, no, no, no, no, Use::none, 0,
              "the call names another dtype of the same size"},

@@ -77,11 +77,13 @@ std::string_view name(Moment moment) {
 }
 
 std::string FaultPoint::text() const {
+  const std::string which =
+      operation.empty() ? std::to_string(number) : fmt::format("{}.{}", operation, number);
   switch (kind) {
     case PointKind::call:
-      return fmt::format("call:{}:{}:{}:{}", rank, group, number, name(moment));
+      return fmt::format("call:{}:{}:{}:{}", rank, group, which, name(moment));
     case PointKind::file:
-      return fmt::format("file:{}:{}:{}", rank, number, name(moment));
+      return fmt::format("file:{}:{}:{}", rank, which, name(moment));
     case PointKind::step:
       return fmt::format("step:{}:{}:{}", rank, step, name(phase));
     default:
@@ -111,7 +113,13 @@ FaultPoint parse_fault_point(std::string_view text, const std::string& place) {
   point.kind = call ? PointKind::call : PointKind::file;
   const std::size_t at = call ? 3 : 2;
   const auto moment = moment_of(parts[at + 1], point.kind);
-  if (!read_number(parts[1], point.rank) || !read_number(parts[at], point.number) || !moment) {
+  std::string_view which = parts[at];
+  if (const std::size_t dot = which.rfind('.'); dot != which.npos) {
+    point.operation = which.substr(0, dot);
+    which.remove_prefix(dot + 1);
+    if (point.operation.empty()) refuse(text, place);
+  }
+  if (!read_number(parts[1], point.rank) || !read_number(which, point.number) || !moment) {
     refuse(text, place);
   }
   point.moment = *moment;

@@ -4,9 +4,10 @@
 //   file:RANK:NUMBER:before|torn|after           its operations on the checkpoint storage, from 0
 //   step:RANK:STEP:PHASE                         on entering a phase (trace/event.h)
 //   start:RANK                                   before the rank's first call
+// NUMBER may be NAME.NUMBER: it then counts what has this name alone ("all_to_all.3", "link.0").
 // Reads and writes of files are operations, as are links, removals, listings and syncs. `torn`:
-// half of a write has been done. `inside`: half of the call's bytes are there; a backend's own
-// chunks are not points. Thread rule: values.
+// half of a write has been done. `inside`: the call has been started, and is not waited for; a
+// backend's own chunks are not points. Thread rule: values.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@ struct FaultPoint {
   PointKind kind = PointKind::step;
   int rank = 0;
   std::string group{};       // call: "world", "world/dp.0"
+  std::string operation{};   // call, file: number counts what has this name; empty: everything
   std::uint64_t number = 0;  // call, file
   Moment moment = Moment::before;
   std::int64_t step = 0;  // step

@@ -26,7 +26,7 @@ class NoWork : public Work {
 // Keeps scratch memory alive with the operation that uses it; fires what is due behind it.
 class FaultyWork : public Work {
  public:
-  FaultyWork(std::unique_ptr<Work> inner, std::shared_ptr<Injector> injector, FaultPoint after)
+  FaultyWork(std::unique_ptr<Work> inner, std::shared_ptr<Injector> injector, Passing after)
       : inner_(std::move(inner)), injector_(std::move(injector)), after_(std::move(after)) {}
   void wait(Deadline deadline) override {
     inner_->wait(deadline);
@@ -37,7 +37,7 @@ class FaultyWork : public Work {
  private:
   std::unique_ptr<Work> inner_;
   std::shared_ptr<Injector> injector_;
-  const FaultPoint after_;
+  const Passing after_;
   bool waited_ = false;
 };
 
@@ -80,14 +80,16 @@ FaultyCommunicator::~FaultyCommunicator() {
   if (found != groups_->inner.end() && found->second == &inner()) groups_->inner.erase(found);
 }
 
-FaultPoint FaultyCommunicator::point(std::uint64_t number, Moment moment) const {
-  FaultPoint out;
-  out.kind = PointKind::call;
-  out.rank = injector_->rank();
-  out.group = group().name;
-  out.number = number;
-  out.moment = moment;
-  return out;
+Passing FaultyCommunicator::begin(const Call& call, const char* how) {
+  const Passing passing = injector_->next_call(group().name, std::string(name(call.kind)));
+  if (injector_->discovers()) {
+    PassedPoint passed{passing.point, how + description(call, rank()), {}};
+    for (const FaultKind kind : call_kinds) {
+      if (can_happen(kind, call, rank(), size())) passed.kinds.push_back(kind);
+    }
+    injector_->discovered(passed);
+  }
+  return passing;
 }
 
 void FaultyCommunicator::call_elsewhere(const Call& call, Deadline deadline) {
@@ -99,7 +101,7 @@ void FaultyCommunicator::call_elsewhere(const Call& call, Deadline deadline) {
     }
   }
   if (other == nullptr) {
-    throw Error(ErrorKind::bad_input, point(0, Moment::before).text(),
+    throw Error(ErrorKind::bad_input, group().name,
                 "fault group: the rank has no other group of several ranks", injector_->rank());
   }
   Call elsewhere;  // a barrier where the counts are of another size
@@ -144,16 +146,8 @@ std::optional<Call> FaultyCommunicator::changed(const Call& call, const std::vec
 }
 
 void FaultyCommunicator::run(const Call& call, Deadline deadline) {
-  const std::uint64_t number = injector_->next_call(group().name);
-  const FaultPoint before = point(number, Moment::before), inside = point(number, Moment::inside),
-                   after = point(number, Moment::after);
-  if (injector_->discovers()) {
-    PassedPoint passed{before, description(call, rank()), {}};
-    for (const FaultKind kind : call_kinds) {
-      if (can_happen(kind, call, rank(), size())) passed.kinds.push_back(kind);
-    }
-    injector_->discovered(passed);
-  }
+  const Passing before = begin(call, ""), inside = at_moment(before, Moment::inside),
+                after = at_moment(before, Moment::after);
   const auto faults = injector_->pass(before, is_wrong_call);
   const std::optional<Call> actual = faults.empty() ? call : changed(call, faults, deadline);
   const auto same = [&](const Call& seen) { return same_contract(seen, call); };
@@ -177,26 +171,19 @@ void FaultyCommunicator::run(const Call& call, Deadline deadline) {
 }
 
 std::unique_ptr<Work> FaultyCommunicator::start(const Call& call, Keep keep) {
-  const std::uint64_t number = injector_->next_call(group().name);
-  if (injector_->discovers()) {
-    PassedPoint passed{point(number, Moment::before), "start " + description(call, rank()), {}};
-    for (const FaultKind kind : call_kinds) {
-      if (can_happen(kind, call, rank(), size())) passed.kinds.push_back(kind);
-    }
-    injector_->discovered(passed);
-  }
-  const auto faults = injector_->pass(point(number, Moment::before), is_wrong_call);
+  const Passing before = begin(call, "start ");
+  const auto faults = injector_->pass(before, is_wrong_call);
   const std::optional<Call> actual =
       faults.empty() ? call : changed(call, faults, Deadline::after(timeout()));
   if (!actual) return std::make_unique<NoWork>();
   auto work = inner().start(*actual, std::move(keep));
   try {
-    injector_->pass(point(number, Moment::inside), is_wrong_call);
+    injector_->pass(at_moment(before, Moment::inside), is_wrong_call);
   } catch (...) {
     inner().abort();
     throw;
   }
-  return std::make_unique<FaultyWork>(std::move(work), injector_, point(number, Moment::after));
+  return std::make_unique<FaultyWork>(std::move(work), injector_, at_moment(before, Moment::after));
 }
 
 std::unique_ptr<Communicator> FaultyCommunicator::rewrap(std::unique_ptr<Communicator> child) {

@@ -31,7 +31,7 @@ class FaultyCommunicator : public ForwardingCommunicator {
   std::unique_ptr<Communicator> rewrap(std::unique_ptr<Communicator> child) override;
 
  private:
-  FaultPoint point(std::uint64_t number, Moment moment) const;
+  Passing begin(const Call& call, const char* how);
   // What is to be called in place of `call`, after calls that come before it; none: it is skipped.
   std::optional<Call> changed(const Call& call, const std::vector<Fault>& faults,
                               Deadline deadline);

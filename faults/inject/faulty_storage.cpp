@@ -11,15 +11,6 @@
 namespace shardproof {
 namespace {
 
-FaultPoint file_point(const Injector& injector, std::uint64_t number, Moment moment) {
-  FaultPoint point;
-  point.kind = PointKind::file;
-  point.rank = injector.rank();
-  point.number = number;
-  point.moment = moment;
-  return point;
-}
-
 std::vector<std::byte> whole(Storage& storage, const std::string& path) {
   std::vector<std::byte> bytes(storage.size(path));
   storage.read(path, 0, bytes);
@@ -55,7 +46,7 @@ class Operation {
         storage_(storage),
         what_(std::move(what)),
         path_(std::move(path)),
-        number_(injector.next_operation()) {}
+        before_(injector.next_operation(what_)) {}
 
   template <typename Body>
   auto run(const Body& body) {
@@ -70,15 +61,13 @@ class Operation {
     }
   }
 
-  bool torn() const {
-    return injector_.expects(file_point(injector_, number_, Moment::torn), is_file_kind);
-  }
-  void tear() { injector_.pass(file_point(injector_, number_, Moment::torn), is_file_kind); }
+  bool torn() const { return injector_.expects(at_moment(before_, Moment::torn), is_file_kind); }
+  void tear() { injector_.pass(at_moment(before_, Moment::torn), is_file_kind); }
 
   void before() {
-    const FaultPoint point = file_point(injector_, number_, Moment::before);
     if (injector_.discovers()) {
-      PassedPoint passed{point, what_ + " " + path_, {FaultKind::disk_full, FaultKind::io_error}};
+      PassedPoint passed{
+          before_.point, what_ + " " + path_, {FaultKind::disk_full, FaultKind::io_error}};
       if (leaves_shards()) {
         for (const FaultKind kind :
              {FaultKind::corrupt_shard, FaultKind::truncate_shard, FaultKind::missing_shard}) {
@@ -88,7 +77,7 @@ class Operation {
       }
       injector_.discovered(passed);
     }
-    for (const Fault& fault : injector_.pass(point, is_file_kind)) {
+    for (const Fault& fault : injector_.pass(before_, is_file_kind)) {
       throw Error(
           ErrorKind::io, what_ + " " + path_,
           fault.kind == FaultKind::disk_full ? "No space left on device" : "Input/output error",
@@ -97,8 +86,7 @@ class Operation {
   }
 
   void after() {
-    for (const Fault& fault :
-         injector_.pass(file_point(injector_, number_, Moment::after), is_file_kind)) {
+    for (const Fault& fault : injector_.pass(at_moment(before_, Moment::after), is_file_kind)) {
       if (!leaves_shards()) {
         throw Error(ErrorKind::bad_input, fault.text(),
                     what_ + " " + path_ + " leaves no whole shard; close and link do",
@@ -129,7 +117,7 @@ class Operation {
   Injector& injector_;
   Storage& storage_;
   const std::string what_, path_;
-  const std::uint64_t number_;
+  const Passing before_;
 };
 
 class FaultyFile : public File {
@@ -206,7 +194,7 @@ void FaultyStorage::make_directory(const std::string& path) {
 }
 
 void FaultyStorage::sync_directory(const std::string& path) {
-  Operation(*injector_, *storage_, "sync directory", path).run([&] {
+  Operation(*injector_, *storage_, "sync_directory", path).run([&] {
     inner().sync_directory(path);
   });
 }

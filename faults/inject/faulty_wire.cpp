@@ -8,23 +8,12 @@
 namespace shardproof {
 namespace {
 
-FaultPoint point_of(const Communicator& comm, const Injector& injector, std::uint64_t number,
-                    Moment moment) {
-  FaultPoint out;
-  out.kind = PointKind::call;
-  out.rank = injector.rank();
-  out.group = comm.group().name;
-  out.number = number;
-  out.moment = moment;
-  return out;
-}
-
 // Faults of a whole rank are the outer decorator's.
-std::vector<Fault> pass(Injector& injector, const FaultPoint& point, FaultKind kind) {
+std::vector<Fault> pass(Injector& injector, const Passing& passing, FaultKind kind) {
   const auto wanted = kind == FaultKind::flip_send
                           ? [](FaultKind one) { return one == FaultKind::flip_send; }
                           : [](FaultKind one) { return one == FaultKind::flip_recv; };
-  return injector.pass_alone(point, wanted);
+  return injector.pass_alone(passing, wanted);
 }
 
 // The call with flipped bytes in a buffer of its own; null: nothing is sent.
@@ -68,31 +57,25 @@ FaultyWire::FaultyWire(std::unique_ptr<Communicator> inner, std::shared_ptr<Inje
     : ForwardingCommunicator(std::move(inner)), injector_(std::move(injector)) {}
 
 void FaultyWire::run(const Call& right, Deadline deadline) {
-  const std::uint64_t number = injector_->next_wire_call(group().name);
+  const Passing before = injector_->next_wire_call(group().name, std::string(name(right.kind)));
   Call call = right;
-  const auto sent = flip_sent(
-      call, rank(),
-      pass(*injector_, point_of(*this, *injector_, number, Moment::before), FaultKind::flip_send));
+  const auto sent = flip_sent(call, rank(), pass(*injector_, before, FaultKind::flip_send));
   inner().run(call, deadline);
-  flip_received(
-      right, rank(),
-      pass(*injector_, point_of(*this, *injector_, number, Moment::after), FaultKind::flip_recv));
+  const Passing after = at_moment(before, Moment::after);
+  flip_received(right, rank(), pass(*injector_, after, FaultKind::flip_recv));
 }
 
 std::unique_ptr<Work> FaultyWire::start(const Call& right, Keep keep) {
-  const std::uint64_t number = injector_->next_wire_call(group().name);
+  const Passing before = injector_->next_wire_call(group().name, std::string(name(right.kind)));
   Call call = right;
-  auto sent = flip_sent(
-      call, rank(),
-      pass(*injector_, point_of(*this, *injector_, number, Moment::before), FaultKind::flip_send));
+  auto sent = flip_sent(call, rank(), pass(*injector_, before, FaultKind::flip_send));
   using Both = std::pair<Keep, std::shared_ptr<std::vector<std::byte>>>;
   if (sent) keep = std::make_shared<Both>(std::move(keep), std::move(sent));
-  const FaultPoint after = point_of(*this, *injector_, number, Moment::after);
-  const int own = rank();
-  return std::make_unique<WireWork>(
-      inner().start(call, std::move(keep)), [injector = injector_, after, right, own] {
-        flip_received(right, own, pass(*injector, after, FaultKind::flip_recv));
-      });
+  const auto received = [injector = injector_, after = at_moment(before, Moment::after), right,
+                         own = rank()] {
+    flip_received(right, own, pass(*injector, after, FaultKind::flip_recv));
+  };
+  return std::make_unique<WireWork>(inner().start(call, std::move(keep)), received);
 }
 
 std::unique_ptr<Communicator> FaultyWire::rewrap(std::unique_ptr<Communicator> child) {

@@ -17,11 +17,15 @@ bool in(FaultKind kind, FaultKind first, FaultKind last) {
 }
 
 // Whether a fault aimed at `aim` may fire at `at`: there, or later when it fires more than once.
-bool matches(const FaultPoint& aim, const FaultPoint& at, int times) {
-  if (times == 1) return aim == at;
+bool matches(const FaultPoint& aim, const Passing& passing, int times) {
+  const FaultPoint& at = passing.point;
   if (aim.kind != at.kind || aim.rank != at.rank || aim.moment != at.moment) return false;
-  return aim.group == at.group && at.number >= aim.number && at.step >= aim.step &&
-         aim.phase == at.phase;
+  if (aim.group != at.group || aim.phase != at.phase) return false;
+  const bool named = !aim.operation.empty();
+  if (named && aim.operation != passing.operation) return false;
+  const std::uint64_t number = named ? passing.nth : at.number;
+  if (times == 1) return number == aim.number && at.step == aim.step;
+  return number >= aim.number && at.step >= aim.step;
 }
 
 }  // namespace
@@ -52,19 +56,33 @@ Injector::Injector(InjectorParts parts) : parts_(std::move(parts)), fired_(parts
   SP_CHECK(parts_.powers != nullptr, "an injector needs the powers of its rank");
 }
 
-std::uint64_t Injector::next_call(const std::string& group) {
-  const std::scoped_lock lock(mutex_);
-  return calls_[group]++;
+Passing at_moment(Passing passing, Moment moment) {
+  passing.point.moment = moment;
+  return passing;
 }
 
-std::uint64_t Injector::next_wire_call(const std::string& group) {
+Passing Injector::next_call(const std::string& group, const std::string& operation) {
   const std::scoped_lock lock(mutex_);
-  return wire_calls_[group]++;
+  Passing out{{PointKind::call, parts_.rank, group}, operation, 0};
+  out.point.number = counters_["call " + group]++;
+  out.nth = counters_["call " + group + " " + operation]++;
+  return out;
 }
 
-std::uint64_t Injector::next_operation() {
+Passing Injector::next_wire_call(const std::string& group, const std::string& operation) {
   const std::scoped_lock lock(mutex_);
-  return operations_++;
+  Passing out{{PointKind::call, parts_.rank, group}, operation, 0};
+  out.point.number = counters_["wire " + group]++;
+  out.nth = counters_["wire " + group + " " + operation]++;
+  return out;
+}
+
+Passing Injector::next_operation(const std::string& operation) {
+  const std::scoped_lock lock(mutex_);
+  Passing out{{PointKind::file, parts_.rank}, operation, 0};
+  out.point.number = counters_["file"]++;
+  out.nth = counters_["file " + operation]++;
+  return out;
 }
 
 void Injector::discovered(PassedPoint point) const {
@@ -72,7 +90,7 @@ void Injector::discovered(PassedPoint point) const {
   parts_.passed(point);
 }
 
-std::vector<Fault> Injector::due(const FaultPoint& point, bool (*wanted)(FaultKind),
+std::vector<Fault> Injector::due(const Passing& passing, bool (*wanted)(FaultKind),
                                  bool with_rank) {
   std::vector<Fault> out;
   const std::scoped_lock lock(mutex_);
@@ -80,7 +98,7 @@ std::vector<Fault> Injector::due(const FaultPoint& point, bool (*wanted)(FaultKi
     const Fault& fault = parts_.faults[i];
     if (!wanted(fault.kind) && !(with_rank && befalls_rank(fault.kind))) continue;
     if (fault.times != 0 && fired_[i] >= fault.times) continue;
-    if (!matches(fault.point, point, fault.times)) continue;
+    if (!matches(fault.point, passing, fault.times)) continue;
     ++fired_[i];
     if (parts_.fired) parts_.fired(fault);
     out.push_back(fault);
@@ -88,8 +106,9 @@ std::vector<Fault> Injector::due(const FaultPoint& point, bool (*wanted)(FaultKi
   return out;
 }
 
-std::vector<Fault> Injector::pass(const FaultPoint& point, bool (*wanted)(FaultKind)) {
-  std::vector<Fault> out = due(point, wanted, true);
+std::vector<Fault> Injector::pass(const Passing& passing, bool (*wanted)(FaultKind)) {
+  end_again();
+  std::vector<Fault> out = due(passing, wanted, true);
   for (const Fault& fault : out) {
     if (befalls_rank(fault.kind)) happen(fault);
   }
@@ -97,25 +116,43 @@ std::vector<Fault> Injector::pass(const FaultPoint& point, bool (*wanted)(FaultK
   return out;
 }
 
-std::vector<Fault> Injector::pass_alone(const FaultPoint& point, bool (*wanted)(FaultKind)) {
-  return due(point, wanted, false);
+std::vector<Fault> Injector::pass_alone(const Passing& passing, bool (*wanted)(FaultKind)) {
+  return due(passing, wanted, false);
 }
 
-bool Injector::expects(const FaultPoint& point, bool (*wanted)(FaultKind)) const {
+bool Injector::expects(const Passing& passing, bool (*wanted)(FaultKind)) const {
   const std::scoped_lock lock(mutex_);
   for (std::size_t i = 0; i < parts_.faults.size(); ++i) {
     const Fault& fault = parts_.faults[i];
     if (!wanted(fault.kind) && !befalls_rank(fault.kind)) continue;
     if (fault.times != 0 && fired_[i] >= fault.times) continue;
-    if (matches(fault.point, point, fault.times)) return true;
+    if (matches(fault.point, passing, fault.times)) return true;
   }
   return false;
 }
 
+void Injector::end_again() {
+  std::optional<FaultPoint> at;
+  {
+    const std::scoped_lock lock(mutex_);
+    at = ended_;
+  }
+  if (at) parts_.powers->end(FaultKind::kill, *at);
+}
+
 void Injector::happen(const Fault& fault) {
+  const auto end = [&] {
+    const std::scoped_lock lock(mutex_);
+    ended_ = fault.point;
+  };
   switch (fault.kind) {
     case FaultKind::stop:
-      parts_.powers->stand_still(fault.point);
+      try {
+        parts_.powers->stand_still(fault.point);  // a process may be continued, a thread ends
+      } catch (...) {
+        end();
+        throw;
+      }
       return;
     case FaultKind::delay:
       parts_.powers->sleep(
@@ -124,6 +161,7 @@ void Injector::happen(const Fault& fault) {
     case FaultKind::exception:
       throw std::runtime_error(fmt::format("injected exception at {}", fault.point.text()));
     default:
+      end();
       parts_.powers->end(fault.kind, fault.point);
       SP_CHECK(false, "a rank that ended goes on");
   }

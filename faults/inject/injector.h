@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,13 @@ class RankPowers {
   virtual void end(FaultKind kind, const FaultPoint& at) = 0;  // exit or kill; does not return
   virtual void stand_still(const FaultPoint& at) = 0;          // as SIGSTOP does
   virtual void sleep(Duration duration) = 0;
+};
+
+// Where a rank is: the point, and which one it is among those whose operation has the same name.
+struct Passing {
+  FaultPoint point;  // its number counts everything
+  std::string operation{};
+  std::uint64_t nth = 0;
 };
 
 struct PassedPoint {
@@ -47,29 +55,35 @@ class Injector {
 
   int rank() const { return parts_.rank; }
   bool discovers() const { return parts_.passed != nullptr; }
-  std::uint64_t next_call(const std::string& group);  // the number of the call that begins
-  std::uint64_t next_wire_call(const std::string& group);
-  std::uint64_t next_operation();
+  // The call or file operation that begins, before it; each function counts for itself.
+  Passing next_call(const std::string& group, const std::string& operation);
+  Passing next_wire_call(const std::string& group, const std::string& operation);
+  Passing next_operation(const std::string& operation);
 
   // Those that fire here now, of the kinds that `wanted` says: counted and told. What befalls the
-  // rank as a whole (exit, kill, stop, exception, delay) has happened when this returns.
-  std::vector<Fault> pass(const FaultPoint& point, bool (*wanted)(FaultKind));
+  // rank as a whole (exit, kill, stop, exception, delay) has happened when this returns. A rank
+  // that has ended ends again at every point: what unwinds through it has no effect any more.
+  std::vector<Fault> pass(const Passing& passing, bool (*wanted)(FaultKind));
   // The same for the wanted kinds alone: what befalls the rank as a whole waits for another caller.
-  std::vector<Fault> pass_alone(const FaultPoint& point, bool (*wanted)(FaultKind));
+  std::vector<Fault> pass_alone(const Passing& passing, bool (*wanted)(FaultKind));
   void discovered(PassedPoint point) const;  // precondition: discovers()
   // Whether a fault of such a kind waits for this point, without firing it.
-  bool expects(const FaultPoint& point, bool (*wanted)(FaultKind)) const;
+  bool expects(const Passing& passing, bool (*wanted)(FaultKind)) const;
 
  private:
-  std::vector<Fault> due(const FaultPoint& point, bool (*wanted)(FaultKind), bool with_rank);
+  std::vector<Fault> due(const Passing& passing, bool (*wanted)(FaultKind), bool with_rank);
   void happen(const Fault& fault);
+  void end_again();
 
   InjectorParts parts_;
   mutable std::mutex mutex_;
   std::vector<int> fired_;  // of each fault
-  std::map<std::string, std::uint64_t> calls_, wire_calls_;
-  std::uint64_t operations_ = 0;
+  std::map<std::string, std::uint64_t> counters_;
+  std::optional<FaultPoint> ended_;
 };
+
+// The same place at another moment.
+Passing at_moment(Passing passing, Moment moment);
 
 // exit, kill, stop, exception and delay: at any point.
 bool befalls_rank(FaultKind kind);

@@ -68,11 +68,6 @@ FaultScenario scenario_of(const std::string& line) {
     scenario.config.run.fault.clear();
   }
   scenario.config = with_fault_defaults(scenario.config);
-  if (scenario.config.run.backend != "threads") {
-    throw Error(
-        ErrorKind::bad_input, "run.backend",
-        "scenarios run on thread ranks; on processes: shardproof train --set run.fault=...");
-  }
   check(scenario.config);
   return scenario;
 }
@@ -140,7 +135,8 @@ int run_faults(const Flags& flags) {
 }
 
 int discover_points(const Flags& flags) {
-  const FaultScenario scenario = scenario_of(flags.run);
+  FaultScenario scenario = scenario_of(flags.run);
+  scenario.config.run.backend = "threads";  // processes pass the same points
   FaultRunner runner(2 * scenario.config.run.deadline);
   std::string out;
   Json json = Json::array();
@@ -159,6 +155,9 @@ int campaign(const Flags& flags) {
   const StopSignal stop;
   CampaignOptions options;
   options.config = scenario_of(flags.run).config;
+  if (options.config.run.backend != "threads") {
+    throw Error(ErrorKind::bad_input, "run.backend", "a campaign runs on thread ranks");
+  }
   for (const std::string& kind : flags.kinds) {
     options.kinds.push_back(parse_fault_kind(kind, "--kinds"));
   }
