@@ -58,7 +58,7 @@ class FaultRunner {
 
   // Error bad_input for a Case that cannot be run (see check); whatever else happens is a result.
   FaultResult run(const FaultScenario& scenario);
-  // Every point that the Run passes from its start to its end.
+  // Every point that the Run passes from its start to its end, rank by rank.
   std::vector<PassedPoint> discover(const Config& config);
 
  private:

@@ -112,16 +112,17 @@ void FaultyCommunicator::call_elsewhere(const Call& call, Deadline deadline) {
   other->run(scratch.call, deadline);
 }
 
-std::optional<Call> FaultyCommunicator::changed(const Call& call, const std::vector<Fault>& faults,
-                                                Deadline deadline) {
-  std::optional<Call> out = call;
+FaultyCommunicator::Changed FaultyCommunicator::changed(const Call& call,
+                                                        const std::vector<Fault>& faults,
+                                                        Deadline deadline) {
+  Changed out{call, nullptr};
   for (const Fault& fault : faults) {
     switch (fault.kind) {
       case FaultKind::skip:
-        return std::nullopt;
+        return {};
       case FaultKind::group:
         call_elsewhere(call, deadline);
-        return std::nullopt;
+        return {};
       case FaultKind::extra:
         inner().run(on_scratch(call, rank()).call, deadline);
         break;
@@ -134,13 +135,23 @@ std::optional<Call> FaultyCommunicator::changed(const Call& call, const std::vec
         break;
       }
       default:
-        if (const auto wrong = wrong_call(fault.kind, *out, rank(), size())) {
-          out = wrong;
-        } else {
+        const auto wrong = wrong_call(fault.kind, *out.call, rank(), size());
+        if (!wrong) {
           throw Error(ErrorKind::bad_input, fault.text(),
                       fmt::format("cannot be in {}", description(call, rank())), injector_->rank());
         }
+        out.call = wrong;
     }
+  }
+  // Other counts lie elsewhere in a buffer that is sent from and received into: no such call is
+  // legal in place.
+  if (out.call && call.kind != CallKind::broadcast && out.call->send != nullptr) {
+    const auto* const from = static_cast<const std::byte*>(out.call->send);
+    const std::size_t bytes = out.call->send_elements(rank()) * size_of(out.call->dtype);
+    auto copy = std::make_shared<std::vector<std::byte>>(from, from + bytes);
+    copy->resize(bytes + 1);
+    out.call->send = copy->data();
+    out.copy = copy;
   }
   return out;
 }
@@ -149,7 +160,8 @@ void FaultyCommunicator::run(const Call& call, Deadline deadline) {
   const Passing before = begin(call, ""), inside = at_moment(before, Moment::inside),
                 after = at_moment(before, Moment::after);
   const auto faults = injector_->pass(before, is_wrong_call);
-  const std::optional<Call> actual = faults.empty() ? call : changed(call, faults, deadline);
+  const Changed now = faults.empty() ? Changed{call, nullptr} : changed(call, faults, deadline);
+  const std::optional<Call>& actual = now.call;
   const auto same = [&](const Call& seen) { return same_contract(seen, call); };
   if (std::none_of(seen_.begin(), seen_.end(), same)) {
     seen_.push_back(call);
@@ -173,10 +185,11 @@ void FaultyCommunicator::run(const Call& call, Deadline deadline) {
 std::unique_ptr<Work> FaultyCommunicator::start(const Call& call, Keep keep) {
   const Passing before = begin(call, "start ");
   const auto faults = injector_->pass(before, is_wrong_call);
-  const std::optional<Call> actual =
-      faults.empty() ? call : changed(call, faults, Deadline::after(timeout()));
-  if (!actual) return std::make_unique<NoWork>();
-  auto work = inner().start(*actual, std::move(keep));
+  const Changed now =
+      faults.empty() ? Changed{call, nullptr} : changed(call, faults, Deadline::after(timeout()));
+  if (!now.call) return std::make_unique<NoWork>();
+  if (now.copy) keep = std::make_shared<std::pair<Keep, Keep>>(std::move(keep), now.copy);
+  auto work = inner().start(*now.call, std::move(keep));
   try {
     injector_->pass(at_moment(before, Moment::inside), is_wrong_call);
   } catch (...) {

@@ -32,9 +32,12 @@ class FaultyCommunicator : public ForwardingCommunicator {
 
  private:
   Passing begin(const Call& call, const char* how);
-  // What is to be called in place of `call`, after calls that come before it; none: it is skipped.
-  std::optional<Call> changed(const Call& call, const std::vector<Fault>& faults,
-                              Deadline deadline);
+  struct Changed {
+    std::optional<Call> call;  // none: it is skipped
+    Keep copy;                 // of what it sends
+  };
+  // What is to be called in place of `call`, after calls that come before it.
+  Changed changed(const Call& call, const std::vector<Fault>& faults, Deadline deadline);
   void call_elsewhere(const Call& call, Deadline deadline);
 
   std::shared_ptr<Injector> injector_;
