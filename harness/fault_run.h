@@ -3,9 +3,11 @@
 // of later runs are outstanding) another one recovers from the newest whole checkpoint, or from the
 // start; then the whole trajectory (loss and gradient norm of every step, the state at the end) is
 // compared bit for bit with the same Run without faults, on thread ranks. Thread ranks save in
-// memory, processes in a folder that is removed at the end. References are kept by Run. What a run
-// came to: see faults/outcome.h. HUNG: a run took longer than `hang_seconds`. Thread rule: one
-// scenario at a time per runner.
+// memory, processes in a folder that is removed at the end; of a scenario on processes, runs
+// without a fault are on threads: they continue what processes saved. References are kept by Run.
+//
+// What a run came to: see faults/outcome.h. HUNG: a run took longer than `hang_seconds`.
+// Thread rule: one scenario at a time per runner.
 #pragma once
 
 #include <map>
