@@ -99,6 +99,7 @@ std::vector<Corpus> accept_corpora(const AcceptOptions& options) {
     check_corpus(*corpus);
   }
   plan_kill(synthetic);
+  synthetic.faults = !synthetic.native();
   return {synthetic, text};
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "checkpoint/manifest.h"
+#include "harness/accept_faults.h"
 #include "harness/native_legs.h"
 #include "invariants/trace_checks.h"
 #include "mesh/layout.h"
@@ -209,6 +210,13 @@ Json expectations(const std::vector<Corpus>& corpora) {
                          {"subject", planned.subject},
                          {"legs", planned.legs},
                          {"expected", verdict.sentence}});
+    }
+    for (const PlannedFault& planned : plan_faults(corpus)) {
+      out.push_back(Json{{"corpus", corpus.name},
+                         {"check", planned.check},
+                         {"subject", planned.subject},
+                         {"legs", Json::array()},
+                         {"expected", planned.sentence}});
     }
   }
   return out;

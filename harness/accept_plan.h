@@ -23,6 +23,7 @@ struct Corpus {
   int kill_rank = 2;
   std::int64_t kill_step = 0;
   std::string kill_phase = "backward";
+  bool faults = false;  // also: the scenarios of accept_faults.h
 
   std::int64_t checkpoint_step() const { return config.training.steps / 2; }
   // Bits may depend on the layout: the error model stands for equality with one rank.

@@ -9,6 +9,7 @@
 
 #include "checkpoint/load.h"
 #include "checkpoint/storage.h"
+#include "harness/accept_faults.h"
 #include "harness/child.h"
 #include "harness/lone_leg.h"
 #include "trace/writer.h"
@@ -45,6 +46,11 @@ class Prover {
       result_.verdicts.push_back(judge(planned, traces));
       if (stopped()) return interrupted();
     }
+    for (Verdict& verdict : judge_faults(result_.corpus, run_.stop)) {
+      verdict.reason = reproducible(verdict.reason);
+      result_.verdicts.push_back(std::move(verdict));
+    }
+    if (stopped()) return interrupted();
     return std::move(result_);
   }
 

@@ -205,16 +205,16 @@ TEST(AcceptPlan, ExpectationsNameEveryVerdictBeforeAnythingRuns) {
   EXPECT_EQ(corpora[0].checkpoint_step(), 10);
   EXPECT_EQ(corpora[1].config.model.vocabulary, 256);
   const Json expected = expectations(corpora);
-  EXPECT_EQ(expected.size(), 26u);
+  EXPECT_EQ(expected.size(), 29u);
   std::set<std::string> checks;
   for (const Json& each : expected) {
     EXPECT_FALSE(each.at("expected").get<std::string>().empty());
     checks.insert(each.at("check").get<std::string>());
   }
-  EXPECT_EQ(checks,
-            (std::set<std::string>{"live", "cover", "replicas", "layout", "repeat", "data",
-                                   "loss falls", "optimizer bytes", "optimizer", "checkpoint",
-                                   "resume", "reshard", "kill", "kill-resume"}));
+  EXPECT_EQ(checks, (std::set<std::string>{"live", "cover", "replicas", "layout", "repeat", "data",
+                                           "loss falls", "optimizer bytes", "optimizer",
+                                           "checkpoint", "resume", "reshard", "kill", "kill-resume",
+                                           "fault dtype", "fault commit", "fault shard"}));
 }
 
 TEST(AcceptPlan, OnEmptyTracesNothingPasses) {

@@ -22,6 +22,7 @@ struct Flags {
   int seed = 1;
   bool json = false;
   bool verbose = false;
+  bool markdown = false;
 };
 
 std::string points_of(const KindInfo& of) {
@@ -47,7 +48,26 @@ std::string outcomes_of(const Allowed& of) {
   return out;
 }
 
-int list_faults() {
+// The page docs/faults.md.
+std::string markdown() {
+  std::string out =
+      "# Faults\n\nWritten by `shardproof faults list --markdown`. SILENT, HUNG and a fault that "
+      "did "
+      "not fire are never allowed.\n\n"
+      "| fault | points | what happens | allowed outcomes | because |\n|---|---|---|---|---|\n";
+  for (const KindInfo& of : fault_kinds()) {
+    const Allowed& row = allowed_outcomes()[static_cast<std::size_t>(of.kind)];
+    out += fmt::format("| {} | {} | {} | {}{} | {} |\n", of.name, points_of(of), of.sentence,
+                       outcomes_of(row), row.names_rank ? ", naming the rank" : "", row.because);
+  }
+  return out;
+}
+
+int list_faults(bool as_markdown) {
+  if (as_markdown) {
+    say(markdown());
+    return 0;
+  }
   std::string out = fmt::format("{:<17}{:<16}{:<28}{}\n", "fault", "points", "allowed", "what");
   for (const KindInfo& of : fault_kinds()) {
     const Allowed& row = allowed_outcomes()[static_cast<std::size_t>(of.kind)];
@@ -187,7 +207,8 @@ void add_faults(CLI::App& app, int& status) {
   verb->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
   CLI::App* list = verb->add_subcommand("list", "The kinds of faults, and what each may lead to");
-  list->callback([&status] { status = list_faults(); });
+  list->add_flag("--markdown", flags->markdown, "As the page docs/faults.md");
+  list->callback([flags, &status] { status = list_faults(flags->markdown); });
   CLI::App* discover = verb->add_subcommand("discover", "Every fault point of a Run");
   discover->add_option("RUN", flags->run, "A Run line; empty: the default Case");
   discover->add_flag("--json", flags->json, "Print the points as JSON");
