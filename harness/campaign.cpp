@@ -6,68 +6,9 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "base/philox.h"
-#include "faults/inject/injector.h"
+#include "faults/inject/fault_draw.h"
 
 namespace shardproof {
-namespace {
-
-bool wanted(FaultKind kind, const std::vector<FaultKind>& kinds) {
-  return kinds.empty() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
-
-// Where a kind happens around what was passed: a point each.
-std::vector<Moment> moments_of(FaultKind kind, const PassedPoint& passed) {
-  const bool call = passed.point.kind == PointKind::call,
-             file = passed.point.kind == PointKind::file;
-  if (!call && !file) return {Moment::before};
-  if (kind == FaultKind::flip_recv || damages_shard(kind)) return {Moment::after};
-  if (!befalls_rank(kind)) return {Moment::before};
-  if (call) return {Moment::before, Moment::inside, Moment::after};
-  const bool writes = passed.what.starts_with("write ");
-  return writes ? std::vector{Moment::before, Moment::torn, Moment::after}
-                : std::vector{Moment::before, Moment::after};
-}
-
-// The order of scenarios when there may not be time for all.
-void shuffle(std::vector<Fault>& faults, std::uint64_t seed) {
-  const Random random(seed, Purpose::test, stream_id("campaign"));
-  for (std::size_t i = faults.size(); i > 1; --i) {
-    std::swap(faults[i - 1], faults[static_cast<std::size_t>(random.below(i, i))]);
-  }
-}
-
-}  // namespace
-
-std::vector<Fault> faults_at(const PassedPoint& passed, const std::vector<FaultKind>& kinds) {
-  std::vector<FaultKind> here = passed.kinds;
-  if (passed.point.kind != PointKind::start) {
-    for (const FaultKind kind :
-         {FaultKind::kill, FaultKind::stop, FaultKind::exception, FaultKind::delay}) {
-      here.push_back(kind);
-    }
-  }
-  std::vector<Fault> out;
-  for (const FaultKind kind : here) {
-    if (!wanted(kind, kinds)) continue;
-    for (const Moment moment : moments_of(kind, passed)) {
-      Fault fault{passed.point, kind, info(kind).usual};
-      fault.point.moment = moment;
-      out.push_back(fault);
-    }
-  }
-  return out;
-}
-
-std::vector<Fault> campaign_faults(const std::vector<PassedPoint>& points,
-                                   const std::vector<FaultKind>& kinds) {
-  std::vector<Fault> out;
-  for (const PassedPoint& point : points) {
-    for (const Fault& fault : faults_at(point, kinds)) out.push_back(fault);
-  }
-  return out;
-}
-
 CampaignReport run_campaign(const CampaignOptions& options) {
   CampaignReport report;
   FaultRunner runner(options.hang_seconds);

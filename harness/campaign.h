@@ -40,12 +40,6 @@ struct CampaignReport {
   double seconds = 0;
 };
 
-// What can befall a rank at this point, as faults of the first run; kinds empty: all. On threads
-// exit is as kill, so only kill is listed.
-std::vector<Fault> faults_at(const PassedPoint& passed, const std::vector<FaultKind>& kinds);
-// Every scenario of a discovery, in the order of its points.
-std::vector<Fault> campaign_faults(const std::vector<PassedPoint>& points,
-                                   const std::vector<FaultKind>& kinds);
 CampaignReport run_campaign(const CampaignOptions& options);
 std::string campaign_table(const CampaignReport& report);
 

@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "faults/inject/injector.h"
+#include "faults/inject/fault_draw.h"
 #include "train/case_testing.h"
 
 namespace shardproof {

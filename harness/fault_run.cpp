@@ -68,6 +68,24 @@ bool names_rank(const FaultRunEnd& run, int rank) {
   return false;
 }
 
+// To survive, each of the faults must allow it; anything else may be due to any of them.
+bool is_right(const std::vector<Fault>& faults, FaultOutcome outcome) {
+  const auto allows = [&](const Fault& fault) { return is_allowed(fault.kind, outcome); };
+  return outcome == FaultOutcome::survived_equal
+             ? std::all_of(faults.begin(), faults.end(), allows)
+             : std::any_of(faults.begin(), faults.end(), allows);
+}
+
+template <typename Fail>
+void require_name(const Fault& fault, const FaultRunEnd& run, const Fail& fail) {
+  const Allowed& row = allowed_outcomes()[static_cast<std::size_t>(fault.kind)];
+  const bool spoken = run.outcome == FaultOutcome::detected ||
+                      (run.outcome == FaultOutcome::refused && is_of_the_start(fault));
+  if (row.names_rank && spoken && !names_rank(run, fault.point.rank)) {
+    fail(fmt::format("{}: rank {} is not named: {}", fault.text(), fault.point.rank, run.said));
+  }
+}
+
 std::string not_fired(const std::vector<Fault>& faults, const std::vector<Fault>& fired) {
   for (const Fault& fault : faults) {
     if (changes_manifest(fault.kind)) continue;  // stored before the run began
@@ -227,7 +245,7 @@ FaultResult FaultRunner::run(const FaultScenario& scenario) {
       if (changes_manifest(fault.kind)) change_manifest(*storage, attempt.from, fault.kind);
     }
     FaultRunEnd end = run_once(attempt, steps);
-    const std::string missed = not_fired(attempt.faults, end.fired);
+    const std::string missed = scenario.drawn ? "" : not_fired(attempt.faults, end.fired);
     const std::string damage =
         std::any_of(end.fired.begin(), end.fired.end(),
                     [](const Fault& fault) { return damages_shard(fault.kind); })
@@ -236,7 +254,7 @@ FaultResult FaultRunner::run(const FaultScenario& scenario) {
     if (!missed.empty()) {
       end.outcome = FaultOutcome::not_fired;
       end.said = fmt::format("{} did not fire; {}", missed, end.said);
-    } else if (end.error_kind == name(ErrorKind::bad_input)) {
+    } else if (!scenario.drawn && end.error_kind == name(ErrorKind::bad_input)) {
       end.outcome = FaultOutcome::not_fired;  // the script asks for what cannot happen there
     } else if (end.seconds > hang_seconds_) {
       end.outcome = FaultOutcome::hung;
@@ -244,9 +262,9 @@ FaultResult FaultRunner::run(const FaultScenario& scenario) {
       end.outcome = FaultOutcome::refused;
       end.said = damage;
     } else if (!end.complete) {
-      const bool refused =
-          std::any_of(attempt.faults.begin(), attempt.faults.end(),
-                      [](const Fault& fault) { return changes_start(fault.kind); });
+      const bool refused = std::any_of(end.fired.begin(), end.fired.end(), [](const Fault& fault) {
+        return changes_start(fault.kind);
+      });
       end.outcome = refused ? FaultOutcome::refused : FaultOutcome::detected;
     }
     result.runs.push_back(std::move(end));
@@ -282,17 +300,11 @@ void FaultRunner::judge(const FaultScenario& scenario, const Steps& steps, Fault
       fail(run.complete ? "the trajectory differs from that of the Run without faults"
                         : "a run without a fault failed: " + run.said);
     }
-    for (const Fault& fault : of_run(scenario.faults, static_cast<int>(i))) {
-      if (!is_allowed(fault.kind, run.outcome)) {
-        fail(fmt::format("{} ended as {}: {}", fault.text(), name(run.outcome), run.said));
-      }
-      const Allowed& row = allowed_outcomes()[static_cast<std::size_t>(fault.kind)];
-      const bool spoken = run.outcome == FaultOutcome::detected ||
-                          (run.outcome == FaultOutcome::refused && is_of_the_start(fault));
-      if (row.names_rank && spoken && !names_rank(run, fault.point.rank)) {
-        fail(fmt::format("{}: rank {} is not named: {}", fault.text(), fault.point.rank, run.said));
-      }
+    const auto faults = scenario.drawn ? run.fired : of_run(scenario.faults, static_cast<int>(i));
+    if (!faults.empty() && !is_right(faults, run.outcome)) {
+      fail(fmt::format("{} ended as {}: {}", text(faults), name(run.outcome), run.said));
     }
+    if (faults.size() == 1) require_name(faults.front(), run, fail);
   }
   if (!equal) fail("what recovered does not have the bits of the Run without faults");
   result.outcome = result.runs.at(std::min(last, result.runs.size() - 1)).outcome;

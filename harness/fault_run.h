@@ -30,6 +30,7 @@ struct FaultScenario {
   std::vector<Fault> faults;
   std::string expect;          // outcome of the last run with a fault; empty: what is allowed
   std::string recover_layout;  // of the runs that recover; empty: the same
+  bool drawn = false;          // of several drawn faults one may keep another from firing
 };
 
 // One of the runs of a scenario.

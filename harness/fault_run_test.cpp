@@ -93,6 +93,15 @@ TEST_F(FaultRun, ARankThatStartsOtherwiseIsRefused) {
   }
 }
 
+// A rank alone holds its share: no replica tells, the seed does.
+TEST_F(FaultRun, OtherParametersAreFoundWithoutAReplica) {
+  for (const char* layout : {"dp2.zero3", "tp2", "pp1.dp2.tp2.zero3"}) {
+    const FaultResult result = run("start:1!other_parameters", layout);
+    expect_outcome(result, FaultOutcome::refused);
+    EXPECT_EQ(result.runs.front().error_kind, "mismatch") << layout;
+  }
+}
+
 TEST_F(FaultRun, FaultsInTheRunThatRecovers) {
   const FaultResult result = run("step:1:2:backward!kill;1/step:0:3:forward!kill");
   expect_outcome(result, FaultOutcome::detected);

@@ -13,6 +13,7 @@
 #include "checkpoint/agreement.h"
 #include "checkpoint/background_save.h"
 #include "checkpoint/set_aside.h"
+#include "harness/initial_parameters.h"
 #include "harness/output_path.h"
 #include "harness/rank_facts.h"
 #include "harness/rank_faults.h"
@@ -135,6 +136,10 @@ class RankRun {
     hooks_.begin(*plan);
     agree_on(*comm_, {{"next step", std::to_string(trainer.next_step())}});
     agree_on_parameters(mesh, *plan);
+    if (!request_.resume && config_.training.warm_start.empty()) {
+      check_initial_parameters(*comm_, *plan, shape_of(config_),
+                               static_cast<std::uint64_t>(config_.training.seed));
+    }
     trainer.trace_start();
     trace_calls(trainer.next_step() - 1, "start");
     steps(trainer, checkpointer.get());
