@@ -6,6 +6,7 @@
 #include "harness/bench/checkpoint.h"
 #include "harness/bench/comm.h"
 #include "harness/bench/crashes.h"
+#include "harness/bench/faults.h"
 #include "harness/bench/offload.h"
 #include "harness/bench/overlap.h"
 #include "harness/bench/pipeline.h"
@@ -167,6 +168,18 @@ void add_crashes(CLI::App& bench, int& status) {
   verb->footer("Examples:\n  shardproof bench crashes\n  shardproof bench crashes --quick --json");
 }
 
+void add_fault_bench(CLI::App& bench, int& status) {
+  auto options = std::make_shared<bench::FaultBenchOptions>();
+  CLI::App* verb =
+      bench.add_subcommand("faults", "Fault scenarios fired, recovered and compared in a second");
+  verb->add_flag("--quick", options->quick, "A fraction of the time");
+  add_output<bench::FaultBenchOptions>(
+      verb, status, options,
+      {bench::run_fault_bench, bench::print_fault_bench, bench::fault_bench_status},
+      "Exit 1 when a figure asked for is not met");
+  verb->footer("Examples:\n  shardproof bench faults\n  shardproof bench faults --quick --json");
+}
+
 // One MPI rank of `bench comm`, which the launcher starts.
 void add_comm_rank(CLI::App& bench, int& status) {
   auto quick = std::make_shared<bool>(false);
@@ -206,6 +219,7 @@ void add_bench(CLI::App& app, int& status) {
       {bench::run_offload_bench, bench::print_offload_bench, nullptr});
   add_cases(*bench, status);
   add_crashes(*bench, status);
+  add_fault_bench(*bench, status);
   add_checkpoint_bench(*bench, status);
   add_comm_rank(*bench, status);
 }
