@@ -321,7 +321,7 @@ std::string fault_replay_line(const FaultScenario& scenario) {
   Config config = scenario.config;
   config.checkpoint.directory.clear();
   config.run.fault = text(scenario.faults);
-  return fmt::format("shardproof faults run '{}'", run_line(config));
+  return fmt::format("shardproof replay '{}'", run_line(config));
 }
 
 }  // namespace shardproof

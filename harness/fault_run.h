@@ -85,7 +85,7 @@ class FaultRunner {
   std::map<std::string, std::shared_ptr<const Dataset>> datasets_;
 };
 
-// A scenario as one word of a Run line that `replay` takes.
+// The command that shows a scenario again (but for recover_layout, which a Run line does not have).
 std::string fault_replay_line(const FaultScenario& scenario);
 
 }  // namespace shardproof

@@ -11,6 +11,7 @@
 #include "harness/cli/environment.h"
 #include "harness/cli/option_values.h"
 #include "harness/cli/stop_signal.h"
+#include "harness/rank_faults.h"
 
 namespace shardproof {
 namespace {
@@ -134,11 +135,18 @@ void add_replay(CLI::App& app, int& status) {
       "Examples:\n"
       "  shardproof replay 'training.seed=7 run.layout=dp2.zero1'\n"
       "  shardproof replay 'run.fault=2:13:backward:kill'\n"
+      "  shardproof replay 'run.layout=dp2 run.fault=file:0:link.0:after!kill'\n"
       "  shardproof replay @shardproof-report-1/legs/synthetic/main/run.txt");
   verb->callback([arguments, &status] {
     status = with_bisect(arguments->bisect, [&] {
       check_environment("replay");
-      const Config config = parse_run_line(read_run(arguments->run));
+      const std::string line = read_run(arguments->run);
+      const Config config = parse_run_line(line);
+      if (is_injected(config.run.fault)) {
+        if (arguments->out.empty() && !arguments->loss) return run_faults(line, arguments->json);
+        throw Error(ErrorKind::bad_input, arguments->loss ? "--loss" : "--out",
+                    "a fault scenario says its verdict and writes no report; expected neither");
+      }
       return run_proof({replay_corpus(config, arguments->loss)}, "Shardproof replay", *arguments);
     });
   });

@@ -20,6 +20,8 @@ void add_resume(CLI::App& app, int& status);
 void add_weights(CLI::App& checkpoint, int& status);  // checkpoint export, import
 void add_checkpoint(CLI::App& app, int& status);
 void add_faults(CLI::App& app, int& status);
+// A scenario, by a Run line with its faults or a script; says its verdict. The exit code.
+int run_faults(const std::string& run, bool json);
 void add_replay(CLI::App& app, int& status);
 void add_trace(CLI::App& app, int& status);
 void add_show(CLI::App& app, int& status);

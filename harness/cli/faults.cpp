@@ -140,20 +140,6 @@ std::string lines_of(const FaultScenario& scenario, const FaultResult& result) {
   return out + fmt::format("  {}\n  replay: {}\n", result.why, fault_replay_line(scenario));
 }
 
-int run_faults(const Flags& flags) {
-  refuse_fault_variable(read_environment(), "faults");
-  const FaultScenario scenario = load_scenario(flags.run);
-  if (scenario.faults.empty()) {
-    throw Error(ErrorKind::bad_input, "run.fault",
-                "nothing to inject; expected run.fault=POINT!KIND, such as "
-                "run.fault=step:2:3:backward!kill");
-  }
-  FaultRunner runner(2 * scenario.config.run.deadline);
-  const FaultResult result = runner.run(scenario);
-  say(flags.json ? to_json(scenario, result).dump(1) + "\n" : lines_of(scenario, result));
-  return result.pass ? 0 : 1;
-}
-
 int discover_points(const Flags& flags) {
   FaultScenario scenario = scenario_of(flags.run);
   scenario.config.run.backend = "threads";  // processes pass the same points
@@ -202,6 +188,20 @@ int campaign(const Flags& flags) {
 
 }  // namespace
 
+int run_faults(const std::string& run, bool json) {
+  refuse_fault_variable(read_environment(), "faults");
+  const FaultScenario scenario = load_scenario(run);
+  if (scenario.faults.empty()) {
+    throw Error(ErrorKind::bad_input, "run.fault",
+                "nothing to inject; expected run.fault=POINT!KIND, such as "
+                "run.fault=step:2:3:backward!kill");
+  }
+  FaultRunner runner(2 * scenario.config.run.deadline);
+  const FaultResult result = runner.run(scenario);
+  say(json ? to_json(scenario, result).dump(1) + "\n" : lines_of(scenario, result));
+  return result.pass ? 0 : 1;
+}
+
 void add_faults(CLI::App& app, int& status) {
   CLI::App* verb = app.add_subcommand("faults", "Inject faults and judge what comes of them");
   verb->require_subcommand(1);
@@ -217,7 +217,7 @@ void add_faults(CLI::App& app, int& status) {
   one->add_option("SCRIPT", flags->run, "A .toml file, or a Run line with run.fault=POINT!KIND")
       ->required();
   one->add_flag("--json", flags->json, "Print the result as JSON");
-  one->callback([flags, &status] { status = run_faults(*flags); });
+  one->callback([flags, &status] { status = run_faults(flags->run, flags->json); });
   CLI::App* all = verb->add_subcommand("campaign", "Every fault point x every kind that applies");
   all->add_option("RUN", flags->run, "A Run line; empty: the default Case");
   all->add_option("--kinds", flags->kinds, "These kinds alone")->delimiter(',');
