@@ -38,6 +38,8 @@ constexpr std::array table{
     Allowed{flip_moment, yes, yes, no, no, "equal where it is overwritten before it is read"},
     Allowed{flip_gradient, yes, yes, no, no, "equal where it is overwritten before it is read"},
     Allowed{nan, no, yes, no, no, "a loss or norm that is not finite ends the step"},
+    Allowed{random_key, yes, yes, no, no,
+            "equal without dropout; else a piece that is computed again differs"},
     Allowed{learning_rate, yes, yes, no, no, "equal after the spike is rolled back"},
     Allowed{disk_full, yes, yes, no, no, "equal where an operation only clears away"},
     Allowed{io_error, yes, yes, no, no, "equal where an operation only clears away"},

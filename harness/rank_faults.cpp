@@ -56,7 +56,7 @@ class FaultHooks : public Hooks {
 
   void begin(Plan& plan) override {
     next_.begin(plan);
-    if (other_parameters_) change_state(plan, FaultKind::flip_parameter, first_bit_of_exponent);
+    if (other_parameters_) change_state(plan, FaultKind::flip_parameter, first_bit_of_exponent, 0);
   }
   void entering(std::int64_t step, Phase phase) override { next_.entering(step, phase); }
   void phase(std::int64_t step, Phase phase, Plan& plan) override {
@@ -68,7 +68,7 @@ class FaultHooks : public Hooks {
       if (fault.kind == FaultKind::learning_rate) {
         factor_ *= fault.argument;
       } else {
-        change_state(plan, fault.kind, static_cast<int>(fault.argument));
+        change_state(plan, fault.kind, static_cast<int>(fault.argument), step);
       }
     }
   }

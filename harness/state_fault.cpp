@@ -12,13 +12,17 @@ namespace shardproof {
 
 std::vector<FaultKind> state_kinds(Phase phase) {
   std::vector<FaultKind> kinds{FaultKind::flip_parameter, FaultKind::flip_moment};
-  if (phase == Phase::forward) kinds.push_back(FaultKind::nan);
+  if (phase == Phase::forward) {
+    kinds.push_back(FaultKind::nan);
+    kinds.push_back(FaultKind::random_key);
+  }
   if (phase == Phase::clipped) kinds.push_back(FaultKind::flip_gradient);
   if (phase == Phase::clipped) kinds.push_back(FaultKind::learning_rate);
   return kinds;
 }
 
-void change_state(Plan& plan, FaultKind kind, int bit) {
+void change_state(Plan& plan, FaultKind kind, int bit, std::int64_t step) {
+  if (kind == FaultKind::random_key) return plan.begin_step(step + 1);
   const char* what = "param";
   if (kind == FaultKind::flip_moment) what = "exp_avg";
   if (kind == FaultKind::flip_gradient) what = "grad";

@@ -12,8 +12,8 @@ namespace shardproof {
 
 // The kinds that can change something on entering this phase: gradients are there once reduced.
 std::vector<FaultKind> state_kinds(Phase phase);
-// Changes the middle element of the first run of what the kind names. Error bad_input when this
-// rank holds none.
-void change_state(Plan& plan, FaultKind kind, int bit);
+// Changes the middle element of the first run of what the kind names, or the key of the random
+// numbers of `step`. Error bad_input when this rank holds no such element.
+void change_state(Plan& plan, FaultKind kind, int bit, std::int64_t step);
 
 }  // namespace shardproof

@@ -53,6 +53,8 @@ constexpr std::array kinds{
              "a bit of a reduced gradient flips"},
     KindInfo{nan, "nan", no, no, yes, no, no, Use::none, 0,
              "an element of a parameter becomes NaN"},
+    KindInfo{random_key, "random_key", no, no, yes, no, no, Use::none, 0,
+             "the rank draws dropout with another step's key"},
     KindInfo{learning_rate, "learning_rate", no, no, yes, no, no, Use::factor, 1000,
              "the learning rate of one step is multiplied"},
     KindInfo{disk_full, "disk_full", no, yes, no, no, no, Use::none, 0,

@@ -33,6 +33,7 @@ enum class FaultKind : std::uint8_t {
   flip_moment,
   flip_gradient,
   nan,
+  random_key,
   learning_rate,  // in the state
   disk_full,
   io_error,  // a failing operation
