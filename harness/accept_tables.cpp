@@ -115,7 +115,7 @@ ReportSection memory_table(const std::string& corpus, const Trace& trace) {
 ReportSection manifest_table(const std::string& corpus, const Manifest& manifest) {
   ReportSection out{
       fmt::format("{}: manifest of {}", corpus, manifest.id),
-      {"file", "bytes", "entries", "sha256"},
+      {"file", "bytes", "entries", "digest"},
       {},
       fmt::format("next step {}, layout {}, {} entries, state digest {}", manifest.facts.step,
                   manifest.facts.layout, manifest.entries.size(), manifest.state_digest().hex())};
@@ -125,7 +125,7 @@ ReportSection manifest_table(const std::string& corpus, const Manifest& manifest
                       [&](const ManifestEntry& entry) { return entry.file == file.file; });
     // The folder's name holds a nonce; the file's own name does not.
     out.rows.push_back({file.file.substr(file.file.rfind('/') + 1), std::to_string(file.bytes),
-                        std::to_string(entries), file.sha256.hex()});
+                        std::to_string(entries), file.digest.hex()});
   }
   return out;
 }

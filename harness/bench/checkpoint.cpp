@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <memory>
 #include <vector>
 
@@ -134,7 +137,7 @@ void measure_ours(const std::string& directory, std::vector<Half>& halves, Round
   });
   round.load_memory = extra_bytes([&] {
     round.load = on_ranks([&](Communicator& comm) {
-      const Manifest manifest = read_whole(*storage, comm, "a");
+      const Manifest manifest = open_checkpoint(*storage, comm, "a");
       load_state(*storage, manifest, mine(comm).items<LoadItem>());
     });
   });
@@ -158,37 +161,137 @@ void measure_dcp(const std::string& python, const std::string& directory, int me
   round.peer_load = json.at("load").get<double>();
 }
 
-// How long a step of 10.9 M parameters waits for a save in the background, beside the step.
-Json measure_background(const std::string& directory, bool quick) {
-  Config config = plain_config("dp2.zero1", ranks, quick ? 5 : 8);
-  make_large(config);
-  config.run.backend = "threads";
+double cpu_seconds(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+constexpr int saved_megabytes = 166;  // parameters, masters, two moments of 10.9 M, in float32
+
+RunRequest large_run(int steps) {
   RunRequest request;
-  request.config = config;
-  const double step = measure(std::move(request)).seconds;
-  constexpr int megabytes = 166;  // parameters, masters and two moments of 10.9 M, in float32
-  std::vector<Half> halves;
-  for (int rank = 0; rank < ranks; ++rank) halves.emplace_back(megabytes, rank);
-  std::filesystem::create_directory(directory);
-  const auto storage = posix_storage(directory, false);
-  std::vector<double> blocked;
-  on_ranks([&](Communicator& comm) {
-    BackgroundSave save(*storage,
-                        comm.split(0, comm.rank(), background_group, default_deadline(comm)));
-    const auto items = halves[static_cast<std::size_t>(comm.rank())].items<SaveItem>();
-    for (int i = 0; i < 4; ++i) {  // the first finds no room for its copy yet
-      const double waits =
-          seconds_of([&] { save.start(fmt::format("b{}", i), CheckpointFacts{}, items); });
-      if (comm.rank() == 0 && i > 0) blocked.push_back(waits);
-      save.finish();
-    }
+  request.config = plain_config("dp2.zero1", ranks, steps);
+  make_large(request.config);
+  request.config.run.backend = "threads";
+  return request;
+}
+
+// Saves of one state in the background, one after another while `more` says so (asked on rank 0).
+class Saves {
+ public:
+  explicit Saves(const std::string& directory) : directory_(directory) {
+    for (int rank = 0; rank < ranks; ++rank) halves_.emplace_back(saved_megabytes, rank);
+    std::filesystem::create_directory(directory);
+    storage_ = posix_storage(directory, false);
+  }
+  ~Saves() {
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+  }
+
+  struct Measured {
+    double blocked = 0;    // seconds, of rank 0: until the copy was made
+    double cpu = 0;        // of the threads that save, all ranks
+    double other_cpu = 0;  // of all that the process did meanwhile, but for these and the copies
+  };
+  std::vector<Measured> run(const std::function<bool(int done)>& more) {
+    std::vector<Measured> out;
+    on_ranks([&](Communicator& comm) {
+      BackgroundSave save(*storage_,
+                          comm.split(0, comm.rank(), background_group, default_deadline(comm)));
+      const auto items = halves_[static_cast<std::size_t>(comm.rank())].items<SaveItem>();
+      for (int i = 0;; ++i) {
+        std::int64_t again = comm.rank() == 0 && more(i) ? 1 : 0;
+        broadcast(comm, &again, 1, Dtype::i64, 0);
+        if (again == 0) break;
+        const Measured one = save_once(comm, save, items);
+        if (comm.rank() == 0) out.push_back(one);
+      }
+    });
+    return out;
+  }
+
+ private:
+  Measured save_once(Communicator& comm, BackgroundSave& save, std::span<const SaveItem> items) {
+    Measured out;
+    const double before = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
+    const double mine = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+    out.blocked = seconds_of(
+        [&] { save.start(fmt::format("b{}", count_.load()), CheckpointFacts{}, items); });
+    double shared[2] = {cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - mine, 0};
+    shared[1] = save.finish()->cpu_seconds;
+    all_reduce(comm, shared, shared, 2, Dtype::f64, ReduceOp::sum);
+    if (comm.rank() == 0) ++count_;
+    barrier(comm);  // before the next one is named
+    out.cpu = shared[1];
+    out.other_cpu = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - before - shared[0] - shared[1];
+    return out;
+  }
+
+  const std::string directory_;
+  std::vector<Half> halves_;
+  std::unique_ptr<Storage> storage_;
+  std::atomic<int> count_{0};
+};
+
+double total(const std::vector<Saves::Measured>& saves, double Saves::Measured::*what) {
+  double sum = 0;
+  for (const auto& save : saves) sum += save.*what;
+  return sum;
+}
+
+// A run that trains until `count` saves beside it are done. The seconds of its median step.
+double train_beside(Saves& saves, int count, std::vector<Saves::Measured>& measured) {
+  constexpr int unbounded = 1 << 20;  // it is stopped
+  RunRequest request = large_run(unbounded);
+  std::atomic<bool> stop{false}, under_way{false};
+  request.stop = &stop;
+  request.on_step = [&](const StepResult& result, const StepMetrics&) {
+    if (result.step < warm_up_steps) return;
+    under_way = true;
+    under_way.notify_all();
+  };
+  auto training = std::async(std::launch::async, [&] {
+    const std::shared_ptr<void> woken(nullptr, [&](void*) {
+      under_way = true;
+      under_way.notify_all();
+    });
+    return measure(request).seconds;
   });
-  std::filesystem::remove_all(directory);
+  {
+    const std::shared_ptr<void> stopped(nullptr, [&](void*) { stop = true; });
+    under_way.wait(false);
+    measured = saves.run([&](int done) { return done < count; });
+  }
+  return training.get();
+}
+
+// How long a step of 10.9 M parameters waits for a save in the background, beside the step; and
+// the CPU that goes to saves while such a run trains.
+Json measure_background(const std::string& directory, bool quick) {
+  const double step = measure(large_run(quick ? 5 : 8)).seconds;
+  std::vector<double> blocked;
+  {
+    Saves alone(directory);
+    for (const auto& save : alone.run([](int done) { return done < 4; })) {
+      blocked.push_back(save.blocked);
+    }
+    blocked.erase(blocked.begin());  // it finds no room for its copy yet
+  }
+  std::vector<Saves::Measured> beside;
+  Saves saves(directory);
+  const double step_beside = train_beside(saves, quick ? 2 : 6, beside);
   const double waits = median(blocked);
-  return {{"step_ms", step * 1e3},
-          {"blocked_ms", waits * 1e3},
-          {"share", waits / step},
-          {"at_most", 0.05}};
+  return {
+      {"step_ms", step * 1e3},
+      {"blocked_ms", waits * 1e3},
+      {"share", waits / step},
+      {"at_most", 0.05},
+      {"cpu_seconds", total(beside, &Saves::Measured::cpu) / static_cast<double>(beside.size())},
+      {"cpu_of_training",
+       total(beside, &Saves::Measured::cpu) / total(beside, &Saves::Measured::other_cpu)},
+      {"step_beside_ms", step_beside * 1e3}};
 }
 
 double of(const std::vector<Round>& rounds, const std::function<double(const Round&)>& what) {
@@ -269,6 +372,11 @@ void print_checkpoint_bench(const Json& result) {
              "step kept waiting by a background save", number("/background/share"),
              number("/background/at_most"), number("/background/blocked_ms"),
              number("/background/step_ms"));
+  fmt::print("{:<40}{:>6.2f}  s a save, {:.2f} of what training took meanwhile\n",
+             "CPU of background saves", number("/background/cpu_seconds"),
+             number("/background/cpu_of_training"));
+  fmt::print("{:<40}{:>6.0f}  ms, {:.0f} without\n", "step while they are written",
+             number("/background/step_beside_ms"), number("/background/step_ms"));
 }
 
 int checkpoint_bench_status(const Json& result) {

@@ -111,9 +111,9 @@ void show_table(const Manifest& manifest) {
   line("kernels", facts.kernel_fingerprint);
   if (!facts.origin.empty()) line("origin", facts.origin);
   line("config", facts.config);
-  fmt::print("\n{:>14}  {:<12}  file\n", "bytes", "sha256");
+  fmt::print("\n{:>14}  {:<12}  file\n", "bytes", "digest");
   for (const ShardFileRef& file : manifest.files) {
-    fmt::print("{:>14}  {}  {}\n", file.bytes, shortened(file.sha256), file.file);
+    fmt::print("{:>14}  {}  {}\n", file.bytes, shortened(file.digest), file.file);
   }
   std::size_t width = 5;
   for (const ManifestEntry& entry : manifest.entries) {

@@ -3,10 +3,12 @@
 // Torch-free. Thread rule: functions may run on several threads with one Storage.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/storage.h"
 
@@ -15,6 +17,16 @@ namespace shardproof {
 // Committed ids, oldest step first. One whose manifest cannot be read is listed all the same, by
 // the step in its id, or last.
 std::vector<std::string> list_checkpoints(Storage& storage);
+
+// The same, and what was read of each on the way.
+struct ListedCheckpoint {
+  std::string id;
+  std::int64_t step = 0;
+  std::vector<ShardFileRef> files;
+  std::optional<Error> unreadable;  // why its manifest could not be read: then the above is a guess
+};
+std::vector<ListedCheckpoint> survey_checkpoints(Storage& storage);
+
 Manifest read_manifest(Storage& storage, const std::string& id);  // Error bad_input if no such id
 
 // One thing wrong with a checkpoint.

@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
+#include "checkpoint/block_text.h"
 #include "checkpoint/manifest_json.h"
 
 namespace shardproof {
@@ -46,29 +49,47 @@ void check_seal(std::string_view text, const std::string& file) {
   }
 }
 
+// The head and the entries are the whole of a file: no byte is without a digest.
+void check_covered(const ShardFileRef& ref, std::vector<const ManifestEntry*>& entries,
+                   const std::string& file) {
+  std::sort(entries.begin(), entries.end(),
+            [](const auto* a, const auto* b) { return a->begin < b->begin; });
+  std::uint64_t at = ref.head;
+  for (const ManifestEntry* entry : entries) {
+    if (entry->begin != at) {
+      throw Error(
+          ErrorKind::corrupt, fmt::format("{}: {}", file, entry->label()),
+          fmt::format("begins at byte {} of '{}'; expected {}, where what is before it ends",
+                      entry->begin, ref.file, at));
+    }
+    at = entry->end;
+  }
+  if (at != ref.bytes) {
+    throw Error(ErrorKind::corrupt, file,
+                fmt::format("the entries of '{}' end at byte {}; expected its {} bytes", ref.file,
+                            at, ref.bytes));
+  }
+}
+
 void read_files(Manifest& manifest, const Json& files, const std::string& file) {
-  std::map<std::string, std::uint64_t> sizes;
+  std::map<std::string, std::vector<const ManifestEntry*>> held;
   for (const Json& json : files) {
     const std::string place = fmt::format("{}: file {}", file, manifest.files.size());
     manifest.files.push_back(file_from_json(json, place));
     const ShardFileRef& ref = manifest.files.back();
-    if (!sizes.emplace(ref.file, ref.bytes).second) {
+    if (!held.try_emplace(ref.file).second) {
       throw Error(ErrorKind::corrupt, place, fmt::format("'{}' is listed twice", ref.file));
     }
   }
   for (const ManifestEntry& entry : manifest.entries) {
-    const std::string place = fmt::format("{}: {}", file, entry.label());
-    const auto found = sizes.find(entry.file);
-    if (found == sizes.end()) {
-      throw Error(ErrorKind::corrupt, place,
+    const auto found = held.find(entry.file);
+    if (found == held.end()) {
+      throw Error(ErrorKind::corrupt, fmt::format("{}: {}", file, entry.label()),
                   fmt::format("lies in '{}', which is not in the list of files", entry.file));
     }
-    if (entry.end > found->second) {
-      throw Error(ErrorKind::corrupt, place,
-                  fmt::format("bytes [{}, {}) run past the {} bytes of '{}'", entry.begin,
-                              entry.end, found->second, entry.file));
-    }
+    found->second.push_back(&entry);
   }
+  for (const ShardFileRef& ref : manifest.files) check_covered(ref, held.at(ref.file), file);
 }
 
 const Json& array_member(const Json& json, const char* key, const std::string& file) {
@@ -77,6 +98,22 @@ const Json& array_member(const Json& json, const char* key, const std::string& f
     throw Error(ErrorKind::corrupt, file, fmt::format("\"{}\": expected an array", key));
   }
   return value;
+}
+
+// The JSON of the text; the entries' block digests stay in `apart` if all of them, and nothing
+// else, were found there. Else it is left empty, and they are in the JSON.
+Json parse_apart(std::string_view text, BlocksApart& apart, const std::string& file) {
+  Json json = parse_json(apart.json, file, ErrorKind::corrupt);
+  const auto entries = json.is_object() ? json.find("entries") : json.end();
+  const bool all = entries != json.end() && entries->is_array() &&
+                   entries->size() == apart.blocks.size() &&
+                   std::all_of(entries->begin(), entries->end(), [](const Json& entry) {
+                     const auto blocks = entry.is_object() ? entry.find("blocks") : entry.end();
+                     return blocks != entry.end() && *blocks == "";
+                   });
+  if (all) return json;
+  apart.blocks.clear();
+  return parse_json(text, file, ErrorKind::corrupt);
 }
 
 }  // namespace
@@ -146,7 +183,8 @@ std::string Manifest::print() const {
   }
   text += "],\n\"entries\":[";
   for (const ManifestEntry& entry : entries) {
-    text += fmt::format("{}\n{}", &entry == entries.data() ? "" : ",", to_json(entry).dump());
+    text += &entry == entries.data() ? "\n" : ",\n";
+    append_entry(text, entry);
   }
   text += "]";
   const std::string digest = sha256(text).hex();
@@ -155,7 +193,8 @@ std::string Manifest::print() const {
 
 Manifest Manifest::parse(std::string_view text, const std::string& file) {
   check_seal(text, file);
-  const Json json = parse_json(text, file, ErrorKind::corrupt);
+  BlocksApart apart = take_blocks_apart(text);
+  const Json json = parse_apart(text, apart, file);
   const std::int64_t found = integer_member(json, "shardproof_checkpoint", file);
   if (found != schema) {
     throw Error(ErrorKind::refused, file,
@@ -169,9 +208,13 @@ Manifest Manifest::parse(std::string_view text, const std::string& file) {
   manifest.id = string_member(json, "id", file);
   check_checkpoint_id(manifest.id);
   manifest.facts = facts_from_json(member(json, "facts", file), file + ": facts");
+  manifest.seal = text.substr(text.size() - seal_end.size() - 64, 64);
   for (const Json& entry : array_member(json, "entries", file)) {
-    manifest.entries.push_back(
-        entry_from_json(entry, fmt::format("{}: entry {}", file, manifest.entries.size())));
+    const std::size_t number = manifest.entries.size();
+    const std::string place = fmt::format("{}: entry {}", file, number);
+    manifest.entries.push_back(entry_from_json(entry, place));
+    if (apart.blocks.empty()) continue;
+    manifest.entries.back().blocks = blocks_from_text(apart.blocks[number], place);
   }
   check_entries(manifest.entries, file);
   read_files(manifest, array_member(json, "files", file), file);

@@ -2,12 +2,15 @@
 // ROOT/<id>.shards-<nonce>/rank_00000.safetensors. An entry is a run of whole blocks of a piece
 // with file, byte range and SHA-256 per block; the manifest also holds everything that is not a
 // tensor. Digests: piece digest = SHA-256 over its block digests; state digest = SHA-256 over the
-// sorted (name, piece, dtype, shape, piece digest): the same whichever layout wrote it. The text
-// ends in a SHA-256 of all that stands before it. Parsing distrusts: unknown schema, missing,
-// unknown or duplicate keys, paths that leave the root, duplicate entries, overlapping or
-// out-of-range blocks, holes, shapes that overflow are Error corrupt (or refused) naming the entry,
-// before any allocation of the claimed size. Not checked here: that the files are there and hold
-// what the manifest says (verify_checkpoint). Thread rule: values. Torch-free.
+// sorted (name, piece, dtype, shape, piece digest): the same whichever layout wrote it. A file is
+// its head (what is before the first tensor) and its blocks, end to end, each with a digest of its
+// own, so that every byte is hashed once; file digest = SHA-256 over the head's digest and those of
+// the blocks, as bytes, in the order of the file. The text ends in a SHA-256 of all that stands
+// before it. Parsing distrusts: unknown schema, missing, unknown or duplicate keys, paths that
+// leave the root, duplicate entries, overlapping or out-of-range blocks, holes, bytes of a file
+// without a digest, shapes that overflow are Error corrupt (or refused) naming the entry, before
+// any allocation of the claimed size. Not checked here: that the files are there and hold what the
+// manifest says, their digests included (verify_checkpoint). Thread rule: values. Torch-free.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +52,8 @@ struct CheckpointFacts {
   Json cursor = Json::object();  // data cursor
   std::string data_digest;
   std::string tokenizer_digest;
-  std::string template_digest;             // of the chat or document template; "none"
-  std::string packing;                     // "none" | "documents"
+  std::string template_digest;  // of the chat or document template; "none"
+  std::string packing;          // "none" | "documents"
   // {"decay": {"parameters": count, "names_sha256": of the names, a line each}, "no_decay": {..}}
   Json parameter_groups = Json::object();
   Json seeds = Json::object();
@@ -62,15 +65,28 @@ struct CheckpointFacts {
 struct ShardFileRef {
   std::string file;
   std::uint64_t bytes = 0;
-  Digest sha256;  // of the whole file
+  std::uint64_t head = 0;  // bytes before the first tensor
+  Digest head_sha256;
+  Digest digest;  // over head_sha256 and the digests of the blocks
+};
+
+// Collects the digest of a file: that of its head first, then those of its blocks.
+class FileDigest {
+ public:
+  void add(const Digest& digest) { list_.update(digest.bytes.data(), digest.bytes.size()); }
+  Digest finish() { return list_.finish(); }
+
+ private:
+  Sha256 list_;
 };
 
 struct Manifest {
-  static constexpr int schema = 2;
+  static constexpr int schema = 3;  // another is refused: 2 had digests of whole files
   std::string id;
   CheckpointFacts facts;
   std::vector<ShardFileRef> files;
   std::vector<ManifestEntry> entries;  // sorted by (name, what, piece, range.lo)
+  std::string seal;                    // of one that was parsed: the digest that closes its text
 
   Digest state_digest() const;
   std::string print() const;  // JSON text

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
+#include "checkpoint/block_text.h"
 #include "checkpoint/storage.h"
 
 namespace shardproof {
@@ -62,25 +64,6 @@ Json object_member(const Json& json, const char* key, const std::string& place) 
   return value;
 }
 
-std::string blocks_text(const std::vector<Digest>& blocks) {
-  std::string text;
-  text.reserve(hex_digits * blocks.size());
-  for (const Digest& block : blocks) text += block.hex();
-  return text;
-}
-
-std::vector<Digest> blocks_from_text(const std::string& text, const std::string& place) {
-  if (text.size() % hex_digits != 0) {
-    corrupt(place, fmt::format("\"blocks\" holds {} hex digits; expected 64 a block", text.size()));
-  }
-  std::vector<Digest> blocks;
-  blocks.reserve(text.size() / hex_digits);
-  for (std::size_t at = 0; at < text.size(); at += hex_digits) {
-    blocks.push_back(digest_from_text(text.substr(at, hex_digits), "blocks", place));
-  }
-  return blocks;
-}
-
 }  // namespace
 
 void expect_keys(const Json& json, std::initializer_list<const char*> keys,
@@ -102,7 +85,10 @@ Digest digest_from_text(const std::string& text, const char* key, const std::str
   return Digest::from_hex(text);
 }
 
-Json to_json(const ManifestEntry& entry) {
+namespace {
+
+// Its last member is "blocks": `blocks`.
+Json entry_json(const ManifestEntry& entry, std::string blocks) {
   return Json{{"name", entry.name},
               {"what", entry.what},
               {"piece", entry.piece},
@@ -114,7 +100,20 @@ Json to_json(const ManifestEntry& entry) {
               {"file", entry.file},
               {"tensor", entry.tensor},
               {"bytes", {entry.begin, entry.end}},
-              {"blocks", blocks_text(entry.blocks)}};
+              {"blocks", std::move(blocks)}};
+}
+
+}  // namespace
+
+Json to_json(const ManifestEntry& entry) {
+  return entry_json(entry, blocks_text(entry.blocks));
+}
+
+void append_entry(std::string& text, const ManifestEntry& entry) {
+  constexpr std::string_view end = "\"}";
+  text += entry_json(entry, "").dump();
+  text.resize(text.size() - end.size());
+  text.append(blocks_text(entry.blocks)).append(end);
 }
 
 ManifestEntry entry_from_json(const Json& json, const std::string& place) {
@@ -150,16 +149,23 @@ ManifestEntry entry_from_json(const Json& json, const std::string& place) {
 }
 
 Json to_json(const ShardFileRef& file) {
-  return Json{{"file", file.file}, {"bytes", file.bytes}, {"sha256", file.sha256.hex()}};
+  return Json{{"file", file.file},
+              {"bytes", file.bytes},
+              {"head", file.head},
+              {"head_sha256", file.head_sha256.hex()},
+              {"digest", file.digest.hex()}};
 }
 
 ShardFileRef file_from_json(const Json& json, const std::string& place) {
-  expect_keys(json, {"file", "bytes", "sha256"}, place);
+  expect_keys(json, {"file", "bytes", "head", "head_sha256", "digest"}, place);
   ShardFileRef file;
   file.file = string_member(json, "file", place);
   check_storage_path(file.file);
   file.bytes = bytes_value(member(json, "bytes", place), "bytes", place);
-  file.sha256 = digest_from_text(string_member(json, "sha256", place), "sha256", place);
+  file.head = bytes_value(member(json, "head", place), "head", place);
+  file.head_sha256 =
+      digest_from_text(string_member(json, "head_sha256", place), "head_sha256", place);
+  file.digest = digest_from_text(string_member(json, "digest", place), "digest", place);
   return file;
 }
 

@@ -10,6 +10,7 @@
 namespace shardproof {
 
 Json to_json(const ManifestEntry& entry);
+void append_entry(std::string& text, const ManifestEntry& entry);  // to_json(entry).dump()
 Json to_json(const ShardFileRef& file);
 Json to_json(const CheckpointFacts& facts);
 ManifestEntry entry_from_json(const Json& json, const std::string& place);

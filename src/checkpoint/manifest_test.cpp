@@ -47,10 +47,11 @@ Manifest sample() {
   Manifest manifest;
   manifest.id = "step-00000010";
   manifest.facts = testing::small_facts();
-  manifest.files = {{"x/0", 5000, sha256("0")}, {"x/1", 9000, sha256("1")}};
+  manifest.files = {{"x/0", 100 + 4096, 100, sha256("0"), sha256("00")},
+                    {"x/1", 100 + 1504 + 5600, 100, sha256("1"), sha256("11")}};
   manifest.entries = {entry("a.weight", "param", pieces[0], {0, 1024}, "x/0", 100),
                       entry("a.weight", "param", pieces[0], {1024, 1400}, "x/1", 100),
-                      entry("a.weight", "param", pieces[1], {0, 1400}, "x/1", 2000)};
+                      entry("a.weight", "param", pieces[1], {0, 1400}, "x/1", 1604)};
   return manifest;
 }
 
@@ -85,7 +86,13 @@ TEST(Manifest, PrintAndParseAreInverse) {
   EXPECT_EQ(back.entries[1].range, (ElementRange{1024, 1400}));
   EXPECT_EQ(back.entries[1].label(), "a.weight/param piece 0 [1024:1400]");
   EXPECT_EQ(back.entries[1].key(), "a.weight/param/0/1024");
-  EXPECT_EQ(back.files[1].sha256, sha256("1"));
+  EXPECT_EQ(back.files[1].bytes, 7204u);
+  EXPECT_EQ(back.files[1].head, 100u);
+  EXPECT_EQ(back.files[1].head_sha256, sha256("1"));
+  EXPECT_EQ(back.files[1].digest, sha256("11"));
+  const std::string text = manifest.print();
+  EXPECT_EQ(back.seal, text.substr(text.size() - 67, 64));
+  EXPECT_EQ(back.entries[2].blocks, manifest.entries[2].blocks);
 }
 
 TEST(Manifest, ScalarsAndEmptyPiecesAreLegal) {
@@ -93,6 +100,7 @@ TEST(Manifest, ScalarsAndEmptyPiecesAreLegal) {
   const auto scalar = cut("c", {}, -1, 1)[0];
   const auto few = cut("b", {2}, 0, 4);  // two of the four pieces are empty and have no entry
   manifest.entries.clear();
+  manifest.files = {{"x/0", 12, 0, sha256("0"), sha256("00")}};
   std::uint64_t at = 0;
   for (const PieceSpec& piece : few) {
     if (piece.elements() == 0) continue;
@@ -124,8 +132,31 @@ TEST(Manifest, EveryChangedByteAndEveryCutIsRefused) {
 
 TEST(Manifest, UnknownSchemaIsRefused) {
   expect_refused(
-      "schema 3; this program reads schema 2",
-      [](Json& json) { json["shardproof_checkpoint"] = 3; }, ErrorKind::refused);
+      "schema 2; this program reads schema 3",
+      [](Json& json) { json["shardproof_checkpoint"] = 2; }, ErrorKind::refused);
+}
+
+// Digests are read past the JSON library where they stand as we write them, and by it elsewhere.
+TEST(Manifest, AnySpellingOfTheSameJsonIsTheSame) {
+  const Manifest manifest = sample();
+  const Json json = parse_json(manifest.print(), "sample");
+  EXPECT_EQ(Manifest::parse(sealed(json), "m.json").print(), manifest.print());
+  Json other = json;
+  other.erase("manifest_sha256");
+  other["facts"]["config"]["blocks"] = "no digests";  // one more value of that name
+  EXPECT_EQ(Manifest::parse(sealed(other), "m.json").entries[2].blocks, manifest.entries[2].blocks);
+  std::string body = json.dump(1);
+  body.resize(body.rfind(",\n \"manifest_sha256\""));
+  const std::string spaced = body + ",\n\"manifest_sha256\":\"" + sha256(body).hex() + "\"}\n";
+  EXPECT_EQ(Manifest::parse(spaced, "m.json").print(), manifest.print());
+}
+
+TEST(Manifest, BlocksThatStandForOthersAreRefused) {
+  // As many values of that name as entries, but not theirs.
+  expect_refused("\"blocks\" is missing", [](Json& json) {
+    json["facts"]["config"]["blocks"] = json["entries"][0]["blocks"];
+    json["entries"][0].erase("blocks");
+  });
 }
 
 TEST(Manifest, MissingUnknownAndDuplicateKeysAreRefused) {
@@ -199,12 +230,21 @@ TEST(Manifest, DuplicateOverlappingMissingAndUnsortedBlocksAreRefused) {
   expect_refused("do not hold its 4096 bytes", [](Json& json) {
     json["entries"][0]["bytes"] = {5000, 100};
   });
-  expect_refused("run past the 5000 bytes", [](Json& json) {
+  expect_refused("begins at byte 1000 of 'x/0'; expected 100", [](Json& json) {
     json["entries"][0]["bytes"] = {1000, 5096};
+  });
+  expect_refused("begins at byte 99 of 'x/0'; expected 100", [](Json& json) {
+    json["entries"][0]["bytes"] = {99, 4195};
   });
   expect_refused("overlap those of", [](Json& json) {
     json["entries"][1]["bytes"] = {1000, 2504};
   });
+  for (const std::uint64_t bytes : {0, 4195, 4197, 5000}) {
+    expect_refused("the entries of 'x/0' end at byte 4196; expected its " + std::to_string(bytes),
+                   [&](Json& json) { json["files"][0]["bytes"] = bytes; });
+  }
+  expect_refused("begins at byte 100 of 'x/1'; expected 101",
+                 [](Json& json) { json["files"][1]["head"] = 101; });
   expect_refused("not in the list of files",
                  [](Json& json) { json["entries"][0]["file"] = "x/2"; });
   expect_refused("is listed twice", [](Json& json) { json["files"][1]["file"] = "x/0"; });

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -30,9 +31,10 @@ std::string text_of(Storage& storage, const std::string& path) {
 }
 
 // The files of a manifest that nobody can reach any more, then the record itself.
-void remove_shards(Storage& storage, const Manifest& manifest, const std::string& record) {
+void remove_shards(Storage& storage, const std::vector<ShardFileRef>& files,
+                   const std::string& record) {
   std::set<std::string> folders;
-  for (const ShardFileRef& file : manifest.files) {
+  for (const ShardFileRef& file : files) {
     storage.remove(file.file);
     folders.insert(parent_of(file.file));
   }
@@ -55,7 +57,16 @@ void finish_removal(Storage& storage, const std::string& id) {
   }
   // The manifest's name may come back after another crash, unless its absence is synced.
   storage.sync_directory("");
-  remove_shards(storage, Manifest::parse(text, record), record);
+  remove_shards(storage, Manifest::parse(text, record).files, record);
+}
+
+// Of a checkpoint whose files are known.
+void remove_known(Storage& storage, const std::string& id, const std::vector<ShardFileRef>& files) {
+  storage.link(manifest_path(id), record_path(id));
+  storage.sync_directory("");
+  storage.remove(manifest_path(id));
+  storage.sync_directory("");
+  remove_shards(storage, files, record_path(id));
 }
 
 }  // namespace
@@ -88,24 +99,21 @@ std::vector<std::string> finish_removals(Storage& storage) {
 }
 
 void remove_checkpoint(Storage& storage, const std::string& id) {
-  const Manifest manifest = read_manifest(storage, id);
-  storage.link(manifest_path(id), record_path(id));
-  storage.sync_directory("");
-  storage.remove(manifest_path(id));
-  storage.sync_directory("");
-  remove_shards(storage, manifest, record_path(id));
+  remove_known(storage, id, read_manifest(storage, id).files);
 }
 
 PruneReport prune(Storage& storage, const Retention& retention) {
   PruneReport report;
   finish_removals(storage);
   std::vector<SavedStep> saved;
-  for (const std::string& id : list_checkpoints(storage)) {
-    try {
-      saved.push_back({id, read_manifest(storage, id).facts.step});
-    } catch (const Error& error) {
-      if (error.kind() == ErrorKind::io) throw;
+  std::map<std::string, std::vector<ShardFileRef>> files;
+  for (ListedCheckpoint& listed : survey_checkpoints(storage)) {
+    if (listed.unreadable) {
+      if (listed.unreadable->kind() == ErrorKind::io) throw Error(*listed.unreadable);
+      continue;
     }
+    saved.push_back({listed.id, listed.step});
+    files[listed.id] = std::move(listed.files);
   }
   const std::vector<std::string> ids = outdated(saved, retention);
   if (ids.empty()) return report;
@@ -118,7 +126,7 @@ PruneReport prune(Storage& storage, const Retention& retention) {
     return report;
   }
   for (const std::string& id : ids) {
-    remove_checkpoint(storage, id);
+    remove_known(storage, id, files.at(id));
     report.removed.push_back(id);
   }
   return report;

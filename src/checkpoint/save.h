@@ -33,6 +33,7 @@ struct SaveReport {
   bool written = true;  // false: the same state was there already
   Digest state_digest;
   std::uint64_t bytes = 0;  // of all shards
+  double cpu_seconds = 0;   // that this rank's thread spent on it
 };
 
 enum class SaveAs {

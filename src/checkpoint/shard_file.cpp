@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "checkpoint/block_digests.h"
 
 namespace shardproof {
 namespace {
@@ -42,14 +43,14 @@ Shape tensor_shape(const SaveItem& item) {
   return whole ? item.piece.box.shape : Shape{item.range.size()};
 }
 
-// Appends to the file (if there is one) and to the digest of the whole.
+// Appends to the file (if there is one), and collects its digest.
 class ShardStream {
  public:
   ShardStream(Storage* storage, const std::string& path)
       : file_(storage ? storage->create(path) : nullptr) {}
 
-  void put(std::span<const std::byte> bytes) {
-    whole_.update(bytes.data(), bytes.size());
+  void put(std::span<const std::byte> bytes, std::span<const Digest> digests) {
+    for (const Digest& digest : digests) digest_.add(digest);
     if (file_) file_->write(bytes);
     bytes_ += bytes.size();
   }
@@ -59,12 +60,12 @@ class ShardStream {
       file_->sync();
       file_->close();
     }
-    return whole_.finish();
+    return digest_.finish();
   }
 
  private:
   std::unique_ptr<File> file_;
-  Sha256 whole_;
+  FileDigest digest_;
   std::uint64_t bytes_ = 0;
 };
 
@@ -81,7 +82,7 @@ void put_item(ShardStream& stream, const SaveItem& item, std::size_t index,
     const auto chunk = source ? source(index, at, bytes) : std::span(data + at, bytes);
     const std::vector<Digest> digests = block_digests(chunk, block_bytes);
     entry.blocks.insert(entry.blocks.end(), digests.begin(), digests.end());
-    stream.put(chunk);
+    stream.put(chunk, digests);
   }
   entry.end = stream.bytes();
 }
@@ -97,17 +98,6 @@ bool is_block_run(const PieceSpec& piece, ElementRange range) {
 
 std::size_t chunk_bytes(const SaveItem& item) {
   return static_cast<std::size_t>(chunk_blocks * block_elements) * size_of(item.dtype);
-}
-
-std::vector<Digest> block_digests(std::span<const std::byte> bytes, std::size_t block_bytes) {
-  std::vector<Digest> digests;
-  digests.reserve(bytes.size() / block_bytes + 1);
-  Sha256 hash;
-  for (std::size_t at = 0; at < bytes.size(); at += block_bytes) {
-    digests.push_back(
-        hash.update(bytes.data() + at, std::min(block_bytes, bytes.size() - at)).finish());
-  }
-  return digests;
 }
 
 WrittenShard write_shard(Storage* storage, const std::string& path,
@@ -126,12 +116,14 @@ WrittenShard write_shard(Storage* storage, const std::string& path,
   }
   ShardStream stream(storage, path);
   const std::string head = safetensors_head(tensors, metadata);
-  stream.put(std::as_bytes(std::span(head)));
+  shard.file.head = head.size();
+  shard.file.head_sha256 = sha256(head);
+  stream.put(std::as_bytes(std::span(head)), {&shard.file.head_sha256, 1});
   for (std::size_t i = 0; i < kept.size(); ++i) {
     put_item(stream, *kept[i], i, source, shard.entries[i]);
   }
   shard.file.bytes = stream.bytes();
-  shard.file.sha256 = stream.finish();
+  shard.file.digest = stream.finish();
   return shard;
 }
 

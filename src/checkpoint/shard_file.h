@@ -1,6 +1,7 @@
-// shard_file: one rank's tensors as a safetensors file. Writing hashes each 1,024-element block and
-// the whole file in the same pass over each chunk; reading verifies every block before it is given
-// away. Thread rule: one call per file at a time.
+// shard_file: one rank's tensors as a safetensors file. Writing takes one digest of the head and
+// one of each 1,024-element block, chunk by chunk as they go out (manifest.h: no byte is hashed
+// twice); reading verifies every block before it is given away. Thread rule: one call per file at a
+// time.
 #pragma once
 
 #include <functional>
@@ -50,9 +51,6 @@ BlockRun block_run(const ManifestEntry& entry, std::int64_t first, std::int64_t 
 // Error corrupt naming entry and byte range.
 void read_blocks(Storage& storage, const ManifestEntry& entry, std::int64_t first,
                  std::int64_t blocks, std::span<std::byte> out);
-
-// Digests of consecutive blocks of `block_bytes` (the last may be short).
-std::vector<Digest> block_digests(std::span<const std::byte> bytes, std::size_t block_bytes);
 
 constexpr std::int64_t chunk_blocks = 256;  // read or written at once: 1 MiB of fp32
 std::size_t chunk_bytes(const SaveItem& item);

@@ -1,6 +1,6 @@
 // ctest: unit
-// shard_file: what is written parses and reads back; digests per block and of the whole; bad items
-// and hostile headers are refused.
+// shard_file: what is written parses and reads back; digests of the head, of each block and over
+// them; bad items and hostile headers are refused.
 #include "checkpoint/shard_file.h"
 
 #include <gtest/gtest.h>
@@ -24,8 +24,18 @@ TEST(ShardFile, WritesWhatItSays) {
   const auto bytes = testing::read_file(*storage, "f");
   EXPECT_EQ(shard.file.file, "f");
   EXPECT_EQ(shard.file.bytes, bytes.size());
-  EXPECT_EQ(shard.file.sha256, sha256(bytes.data(), bytes.size()));
   const SafetensorsHeader header = read_shard_header(*storage, "f");
+  EXPECT_EQ(shard.file.head, header.data_begin);
+  EXPECT_EQ(shard.file.head_sha256, sha256(bytes.data(), header.data_begin));
+  std::string digests = shard.file.head_sha256.hex();  // of the whole, by hand
+  for (const ManifestEntry& entry : shard.entries) {
+    for (const Digest& block : entry.blocks) digests += block.hex();
+  }
+  std::string list;
+  for (std::size_t i = 0; i < digests.size(); i += 2) {
+    list += static_cast<char>(std::stoi(digests.substr(i, 2), nullptr, 16));
+  }
+  EXPECT_EQ(shard.file.digest, sha256(list));
   EXPECT_EQ(header.metadata.at("key"), "value");
   ASSERT_EQ(header.entries.size(), items.size());
   ASSERT_EQ(shard.entries.size(), items.size());
@@ -53,7 +63,7 @@ TEST(ShardFile, WithoutAStorageItComputesTheSame) {
   const auto items = state.items<SaveItem>(0, state.blocks());
   const WrittenShard written = write_shard(storage.get(), "f", {}, items);
   const WrittenShard computed = write_shard(nullptr, "f", {}, items);
-  EXPECT_EQ(computed.file.sha256, written.file.sha256);
+  EXPECT_EQ(computed.file.digest, written.file.digest);
   ASSERT_EQ(computed.entries.size(), written.entries.size());
   for (std::size_t i = 0; i < written.entries.size(); ++i) {
     EXPECT_EQ(computed.entries[i].blocks, written.entries[i].blocks);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "checkpoint/agreement.h"
+#include "checkpoint/block_digests.h"
 #include "checkpoint/shard_file.h"
 
 namespace shardproof {
@@ -24,7 +25,7 @@ class FileCheck {
               [](const auto* a, const auto* b) { return a->begin < b->begin; });
   }
 
-  std::vector<Damage> run() {
+  std::vector<Damage> run(bool blocks) {
     try {
       bytes_ = storage_.size(file_.file);
     } catch (const Error& error) {
@@ -36,7 +37,8 @@ class FileCheck {
     }
     check_header();
     try {
-      check_bytes();
+      check_head();
+      if (blocks) check_blocks();
     } catch (const Error& error) {
       add(fmt::format("{}: bytes [{}, {})", file_.file, at_, bytes_), "readable bytes",
           error.what());
@@ -84,15 +86,29 @@ class FileCheck {
     if (expected != found) add(file_.file + ": header: " + entry.label(), expected, found);
   }
 
-  void check_bytes() {
+  void check_head() {
+    constexpr std::size_t chunk = 1 << 20;
+    Sha256 hash;
+    for (auto bytes = next(file_.head, chunk); !bytes.empty(); bytes = next(file_.head, chunk)) {
+      hash.update(bytes.data(), bytes.size());
+    }
+    const Digest found = hash.finish();
+    digest_.add(found);
+    if (found == file_.head_sha256) return;
+    add(fmt::format("{}: header, bytes [0, {})", file_.file, file_.head),
+        "sha256 " + file_.head_sha256.hex(), "sha256 " + found.hex());
+  }
+
+  // A manifest that was parsed has no bytes between its entries, nor behind them.
+  void check_blocks() {
     for (const ManifestEntry* entry : entries_) {
-      pass_over(entry->begin);
+      at_ = entry->begin;
       check_entry(*entry);
     }
-    pass_over(bytes_);
-    const Digest whole = whole_.finish();
-    if (whole != file_.sha256)
-      add(file_.file, "sha256 " + file_.sha256.hex(), "sha256 " + whole.hex());
+    const Digest found = digest_.finish();
+    if (found != file_.digest) {
+      add(file_.file, "digest " + file_.digest.hex(), "digest " + found.hex());
+    }
   }
 
   // The next bytes of the file, at most up to `end` and a chunk's worth.
@@ -100,16 +116,9 @@ class FileCheck {
     const std::uint64_t stop = std::min(end, bytes_);
     const std::size_t count = at_ < stop ? std::min<std::uint64_t>(stop - at_, most) : 0;
     buffer_.resize(count);
-    storage_.read(file_.file, at_, buffer_);
-    whole_.update(buffer_.data(), count);
+    if (count > 0) storage_.read(file_.file, at_, buffer_);
     at_ += count;
     return buffer_;
-  }
-
-  void pass_over(std::uint64_t end) {
-    constexpr std::size_t chunk = 1 << 20;
-    while (!next(end, chunk).empty()) {
-    }
   }
 
   void check_entry(const ManifestEntry& entry) {
@@ -122,6 +131,7 @@ class FileCheck {
       const BlockRun run = block_run(entry, first, count);
       const auto bytes = next(run.end, run.end - run.begin);
       const std::vector<Digest> found = block_digests(bytes, block_bytes);
+      for (const Digest& digest : found) digest_.add(digest);
       for (std::int64_t i = 0; i < count; ++i) {
         const auto index = static_cast<std::size_t>(i);
         const bool there = index < found.size();
@@ -157,13 +167,12 @@ class FileCheck {
   std::vector<const ManifestEntry*> entries_;
   std::vector<Damage> damages_;
   std::vector<std::byte> buffer_;
-  Sha256 whole_;
+  FileDigest digest_;
   std::uint64_t bytes_ = 0;  // that the file really has
   std::uint64_t at_ = 0;
 };
 
-void require_whole(Storage& storage, const Manifest& manifest, const ShardFileRef& file) {
-  const std::vector<Damage> damages = verify_file(storage, manifest, file);
+void require_none(const Manifest& manifest, const std::vector<Damage>& damages) {
   if (damages.empty()) return;
   const std::string more =
       damages.size() > 1 ? fmt::format(" ({} more damages in the file)", damages.size() - 1) : "";
@@ -171,11 +180,35 @@ void require_whole(Storage& storage, const Manifest& manifest, const ShardFileRe
               fmt::format("expected {}, found {}{}", damages[0].expected, damages[0].found, more));
 }
 
+// What both readings share; `blocks` are verified, too, or not.
+Manifest read_together(Storage& storage, Communicator& comm, const std::string& id, bool blocks) {
+  Manifest manifest;
+  const std::vector<std::string> seals = agreed(comm, [&] {
+    manifest = read_manifest(storage, id);
+    return manifest.seal;
+  });
+  for (std::size_t rank = 0; rank < seals.size(); ++rank) {
+    if (seals[rank] == seals[0]) continue;
+    throw Error(ErrorKind::mismatch, "checkpoint " + id,
+                fmt::format("rank 0 reads a manifest with sha256 {}, rank {} one with {}; expected "
+                            "one storage for all ranks",
+                            seals[0], rank, seals[rank]));
+  }
+  agreed(comm, [&] {
+    const auto size = static_cast<std::size_t>(comm.size());
+    for (auto i = static_cast<std::size_t>(comm.rank()); i < manifest.files.size(); i += size) {
+      require_none(manifest, FileCheck(storage, manifest, manifest.files[i]).run(blocks));
+    }
+    return std::string();
+  });
+  return manifest;
+}
+
 }  // namespace
 
 std::vector<Damage> verify_file(Storage& storage, const Manifest& manifest,
                                 const ShardFileRef& file) {
-  return FileCheck(storage, manifest, file).run();
+  return FileCheck(storage, manifest, file).run(true);
 }
 
 std::vector<Damage> verify_checkpoint(Storage& storage, const std::string& id) {
@@ -195,27 +228,12 @@ std::vector<Damage> verify_checkpoint(Storage& storage, const std::string& id) {
   return damages;
 }
 
+Manifest open_checkpoint(Storage& storage, Communicator& comm, const std::string& id) {
+  return read_together(storage, comm, id, false);
+}
+
 Manifest read_whole(Storage& storage, Communicator& comm, const std::string& id) {
-  Manifest manifest;
-  const std::vector<std::string> digests = agreed(comm, [&] {
-    manifest = read_manifest(storage, id);
-    return sha256(manifest.print()).hex();
-  });
-  for (std::size_t rank = 0; rank < digests.size(); ++rank) {
-    if (digests[rank] == digests[0]) continue;
-    throw Error(ErrorKind::mismatch, "checkpoint " + id,
-                fmt::format("rank 0 reads a manifest with sha256 {}, rank {} one with {}; expected "
-                            "one storage for all ranks",
-                            digests[0], rank, digests[rank]));
-  }
-  agreed(comm, [&] {
-    const auto size = static_cast<std::size_t>(comm.size());
-    for (auto i = static_cast<std::size_t>(comm.rank()); i < manifest.files.size(); i += size) {
-      require_whole(storage, manifest, manifest.files[i]);
-    }
-    return std::string();
-  });
-  return manifest;
+  return read_together(storage, comm, id, true);
 }
 
 }  // namespace shardproof

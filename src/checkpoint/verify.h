@@ -9,14 +9,18 @@
 
 namespace shardproof {
 
-// Everything wrong with one file of a manifest: size, header against entries, every block's digest,
-// the digest of the whole. One pass over the file. Adjacent damaged blocks are one Damage.
+// Everything wrong with one file of a manifest: size, header against entries, the digests of the
+// head, of every block and of the file. One pass over it. Adjacent damaged blocks are one Damage.
 std::vector<Damage> verify_file(Storage& storage, const Manifest& manifest,
                                 const ShardFileRef& file);
 
-// Collective: every rank reads the manifest, each checks every size()-th file. Error on all ranks
-// unless they read the same manifest and all files are whole: corrupt naming the first damage,
-// bad_input if there is no such id.
+// Collective: every rank reads the manifest. Error on all ranks unless they read the same one and
+// every file has its size and its head, whose tensors are the manifest's: corrupt naming the first
+// damage, bad_input if there is no such id. Of every byte of a file that is left, one digest is in
+// the manifest: whoever reads it with load_state verifies it then.
+Manifest open_checkpoint(Storage& storage, Communicator& comm, const std::string& id);
+
+// The same, and all bytes are verified: each rank reads every size()-th file.
 Manifest read_whole(Storage& storage, Communicator& comm, const std::string& id);
 
 }  // namespace shardproof

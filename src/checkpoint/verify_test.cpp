@@ -252,6 +252,59 @@ TEST(ReadWhole, GivesTheManifestOrTheSameErrorOnAllRanks) {
   }
 }
 
+// What is not in any block: sizes, heads, and whether the heads tell the manifest's tensors.
+TEST(OpenCheckpoint, FindsWhatNoBlockHoldsAndLeavesTheBlocksToTheirReader) {
+  const auto storage = memory_storage();
+  State state = small_state(1);
+  testing::write_small(*storage, 3, "a", state);
+  const Manifest manifest = read_manifest(*storage, "a");
+  const auto after = [&](const ShardFileRef& file, const std::vector<std::byte>& bytes) {
+    const auto whole = read_file(*storage, file.file);
+    replace_file(*storage, file.file, bytes);
+    std::string found = "nothing";
+    run_world(2, [&](Communicator& comm) {
+      try {
+        EXPECT_EQ(open_checkpoint(*storage, comm, "a").seal, manifest.seal);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::corrupt) << error.what();
+        if (comm.rank() == 0) found = error.what();
+      }
+    });
+    replace_file(*storage, file.file, whole);
+    return found;
+  };
+  for (const ShardFileRef& file : manifest.files) {
+    const auto whole = read_file(*storage, file.file);
+    EXPECT_EQ(after(file, whole), "nothing");
+    for (std::size_t i = 0; i < file.head; i += 17) {
+      auto bytes = whole;
+      bytes[i] ^= static_cast<std::byte>(1u << (i % 8));
+      EXPECT_TRUE(contains(after(file, bytes), "checkpoint a: " + file.file + ": header"))
+          << "byte " << i;
+    }
+    auto bytes = whole;
+    bytes.push_back({});
+    EXPECT_TRUE(contains(after(file, bytes), std::to_string(whole.size() + 1) + " bytes"));
+    bytes.resize(whole.size() - 1);
+    EXPECT_TRUE(contains(after(file, bytes), std::to_string(whole.size() - 1) + " bytes"));
+    bytes.resize(3);
+    EXPECT_TRUE(contains(after(file, bytes), "3 bytes"));
+    bytes = whole;
+    bytes[file.head] ^= std::byte{1};  // of a block: load_state's to find, by those who need it
+    EXPECT_EQ(after(file, bytes), "nothing");
+    replace_file(*storage, file.file, bytes);
+    expect_never_loaded(*storage, "a", state);
+    State loaded = state;
+    EXPECT_EQ(error_of([&] { load_state(*storage, manifest, loaded.all()); }).kind(),
+              ErrorKind::corrupt);
+    replace_file(*storage, file.file, whole);
+  }
+  // Another rank's shard, cut to the size of this one: its own head is whole, but not this one's.
+  auto swapped = read_file(*storage, manifest.files[1].file);
+  swapped.resize(manifest.files[0].bytes);
+  EXPECT_TRUE(contains(after(manifest.files[0], swapped), manifest.files[0].file + ": header"));
+}
+
 TEST(ReadWhole, RanksThatSeeDifferentStoragesAreRefused) {
   const auto one = memory_storage();
   const auto two = memory_storage();
@@ -261,6 +314,7 @@ TEST(ReadWhole, RanksThatSeeDifferentStoragesAreRefused) {
   run_world(2, [&](Communicator& comm) {
     Storage& mine = comm.rank() == 0 ? *one : *two;
     EXPECT_EQ(error_of([&] { read_whole(mine, comm, "a"); }).kind(), ErrorKind::mismatch);
+    EXPECT_EQ(error_of([&] { open_checkpoint(mine, comm, "a"); }).kind(), ErrorKind::mismatch);
   });
 }
 

@@ -1,5 +1,6 @@
 // checkpointer: see checkpointer.h. Strict resume: whatever determines the bits must be what it
-// was, and every byte is verified before the first one is believed.
+// was; each byte is read once, by the rank that needs it, and verified before it is copied; and
+// nothing goes on before all ranks have found theirs whole.
 #include "train/checkpointer.h"
 
 #include <fmt/format.h>
@@ -150,7 +151,7 @@ class StoredCheckpoints : public Checkpointer {
 
   CheckpointFacts load(Plan& plan, const std::string& id,
                        const CheckpointFacts& expected) override {
-    const Manifest manifest = read_whole(storage_, comm_, id.empty() ? newest() : id);
+    const Manifest manifest = open_checkpoint(storage_, comm_, id.empty() ? newest() : id);
     agreed(comm_, [&] {
       require_expected(expected, manifest);
       return std::string();

@@ -32,7 +32,7 @@ class Checkpointer {
   virtual PruneReport prune(const Retention& retention) = 0;
   // What rank 0 says, on every rank.
   virtual bool decide(bool mine) = 0;
-  // Verifies everything, compares `expected` with the manifest, loads into the plan.
+  // Compares `expected` with the manifest, and loads into the plan, each byte once it is verified.
   // Error refused naming each difference, expected and found: data digest (unless the config says
   // data.remix: then the caller compares the sources), tokenizer digest, seeds,
   // the Case keys of the config that determine the bits, the layout under native reduction (any

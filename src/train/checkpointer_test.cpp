@@ -1,6 +1,6 @@
 // ctest: comm timeout=120
 // checkpointer: what was saved comes back into a plan; every fact that determines the bits is
-// compared, and each difference refused by name; damage is found before anything is loaded.
+// compared, and each difference refused by name; nothing goes on with damage, and none is loaded.
 #include "train/checkpointer.h"
 
 #include <gtest/gtest.h>
@@ -301,25 +301,39 @@ TEST(Checkpointer, PiecesThatThePlanDoesNotHoldOrLacksAreRefused) {
   EXPECT_TRUE(contains(refused(other, all_kinds), "[6]"));
 }
 
-TEST(Checkpointer, DamageIsFoundOnAllRanksBeforeAnythingIsLoaded) {
+// A byte of the head, of a block in the middle and of the last one; one byte more, one fewer.
+std::vector<std::vector<std::byte>> damaged(const std::vector<std::byte>& whole) {
+  std::vector<std::vector<std::byte>> out(5, whole);
+  out[0][20] ^= std::byte{1};
+  out[1][whole.size() / 2] ^= std::byte{1};
+  out[2].back() ^= std::byte{1};
+  out[3].push_back({});
+  out[4].pop_back();
+  return out;
+}
+
+TEST(Checkpointer, DamageIsAnErrorOnAllRanksAndNoneOfItIsLoaded) {
   const auto storage = memory_storage();
   write(*storage, facts_of(two_ranks()));
   const Manifest manifest = read_manifest(*storage, "step-00000010");
   ASSERT_EQ(manifest.files.size(), 2u);
   for (const ShardFileRef& file : manifest.files) {
     const auto whole = testing::read_file(*storage, file.file);
-    for (const std::size_t at : {std::size_t{20}, whole.size() / 2, whole.size() - 1}) {
-      auto bytes = whole;
-      bytes[at] ^= std::byte{1};
+    for (const auto& bytes : damaged(whole)) {
       testing::replace_file(*storage, file.file, bytes);
       run_world(2, [&](Communicator& comm) {
+        StatePlan saved(comm, testing::small_pieces(), all_kinds, 1);
         StatePlan plan(comm, testing::small_pieces(), all_kinds, 0);
         const auto before = plan.held();
         const Error error = error_of(
             [&] { make_checkpointer(*storage, comm)->load(plan, "", facts_of(two_ranks())); });
         EXPECT_EQ(error.kind(), ErrorKind::corrupt);
         EXPECT_TRUE(contains(error.what(), file.file)) << error.what();
-        EXPECT_EQ(plan.held(), before);
+        EXPECT_EQ(plan.loads, 0);
+        const auto after = plan.held(), good = saved.held();
+        for (std::size_t i = 0; i < after.size(); ++i) {
+          EXPECT_TRUE(after[i] == before[i] || after[i] == good[i]) << "element " << i;
+        }
       });
     }
     testing::replace_file(*storage, file.file, whole);
