@@ -12,17 +12,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstdio>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "comm/deadline_wait.h"
+#include "harness/request_file.h"
 
 namespace shardproof {
 
@@ -135,15 +140,63 @@ struct ControlClient::Impl {
     write_all(fd, line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   }
 
-  // The launcher never writes: whatever ends this read is its end, or ours.
-  void watch() {
-    char byte = 0;
-    ssize_t count = 0;
-    do {
-      count = recv(fd, &byte, 1, 0);
-    } while (count > 0 || (count < 0 && errno == EINTR));
-    if (!closing) _exit(exit_code);
+  // Whatever ends the reading is the host's end, or ours.
+  void watch(bool ends_with_host) {
+    std::array<char, 65536> bytes;
+    std::string unread;
+    for (;;) {
+      const ssize_t count = recv(fd, bytes.data(), bytes.size(), 0);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) break;
+      unread.append(bytes.data(), static_cast<std::size_t>(count));
+      std::size_t begin = 0;
+      for (std::size_t end; (end = unread.find('\n', begin)) != std::string::npos;
+           begin = end + 1) {
+        take(unread.substr(begin, end - begin));
+      }
+      unread.erase(0, begin);
+    }
+    if (!closing && ends_with_host) _exit(exit_code);
   }
+
+  void take(const std::string& line) {
+    try {
+      const Json message = parse_json(line, "control socket", ErrorKind::corrupt);
+      const std::string kind = string_member(message, "kind", "control line");
+      const std::lock_guard lock(answers_mutex);
+      if (kind == "records" && answers.records) {
+        write({{"kind", "records"},
+               {"look", integer_member(message, "look", kind)},
+               {"records", to_json(answers.records())}});
+      } else if (kind == "verdict" && answers.verdict) {
+        answers.verdict(error_from_text(string_member(message, "error", kind)));
+      } else if (kind == "all") {
+        FlightRecords all;
+        for (const Json& rank : member(message, "ranks", kind)) {
+          all.ranks.push_back(rank_records_from_json(rank, "control socket"));
+        }
+        {
+          const std::lock_guard looked_lock(looked_mutex);
+          looked = std::move(all);
+        }
+        has_looked.notify_all();
+      }
+    } catch (const Error&) {  // a host that says more than we know
+    }
+  }
+
+  // What this rank did last, for those that stay.
+  void last_records() {
+    const std::lock_guard lock(answers_mutex);
+    if (!answers.records) return;
+    write({{"kind", "records"}, {"look", -1}, {"records", to_json(answers.records())}});
+  }
+
+  std::mutex answers_mutex;  // held while one is called
+  Answers answers;
+  std::mutex looked_mutex;
+  std::condition_variable has_looked;
+  std::optional<FlightRecords> looked;
 };
 
 ControlClient::ControlClient(const std::string& address, const std::string& token, int rank,
@@ -155,7 +208,11 @@ ControlClient::ControlClient(const std::string& address, const std::string& toke
   SP_CHECK_EQ(fd_to_close_in_children.exchange(impl_->fd), -1);  // one client a process
   [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, close_in_child);
   say_hello(impl_->fd, token, rank, "control");
-  if (host == ControlHost::rank) return;
+  const auto watch = [this](bool ends_with_host) {
+    impl_->watcher =
+        std::thread([impl = impl_.get(), ends_with_host] { impl->watch(ends_with_host); });
+  };
+  if (host == ControlHost::rank) return watch(false);
   const int output = connect_to(address, deadline);
   say_hello(output, token, rank, "output");
   std::fflush(stdout);
@@ -163,7 +220,7 @@ ControlClient::ControlClient(const std::string& address, const std::string& toke
   dup2(output, STDERR_FILENO);
   close(output);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a rank that is killed has printed its lines
-  impl_->watcher = std::thread([impl = impl_.get()] { impl->watch(); });
+  watch(true);
 }
 
 ControlClient::~ControlClient() {
@@ -184,9 +241,29 @@ void ControlClient::error(const std::string& text) {
   if (impl_) impl_->write({{"kind", "error"}, {"text", text}});
 }
 
+void ControlClient::answer(Answers answers) {
+  if (!impl_) return;
+  const std::lock_guard lock(impl_->answers_mutex);
+  impl_->answers = std::move(answers);
+}
+
+std::optional<FlightRecords> ControlClient::look(Deadline deadline) {
+  if (!impl_) return std::nullopt;
+  std::unique_lock lock(impl_->looked_mutex);
+  impl_->looked.reset();
+  impl_->write({{"kind", "look"}});
+  wait_under(impl_->has_looked, lock, deadline, [this] { return impl_->looked.has_value(); });
+  return std::exchange(impl_->looked, std::nullopt);
+}
+
+void ControlClient::verdict(const Error& error) {
+  if (impl_) impl_->write({{"kind", "verdict"}, {"error", error_to_text(error)}});
+}
+
 void ControlClient::done(int exit_code) {
   if (!impl_) return;
   impl_->exit_code = exit_code;
+  impl_->last_records();
   impl_->write({{"kind", "done"}, {"exit_code", exit_code}});
 }
 

@@ -5,6 +5,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -184,11 +185,41 @@ void ControlServer::take_line(Connection& connection, const std::string& line,
     } else if (kind == "done") {
       event.kind = ControlEvent::Kind::done;
       event.exit_code = static_cast<int>(integer_member(message, "exit_code", kind));
+    } else if (kind == "look") {
+      event.kind = ControlEvent::Kind::look;
+    } else if (kind == "records") {
+      event.kind = ControlEvent::Kind::records;
+      event.text = line;
+    } else if (kind == "verdict") {
+      event.kind = ControlEvent::Kind::verdict;
+      event.text = string_member(message, "error", kind);
     } else {
       return;  // a newer rank may say more
     }
     events.push_back(std::move(event));
   } catch (const Error&) {  // half a line, from a rank that died while it wrote
+  }
+}
+
+void ControlServer::send(int rank, const std::string& line) {
+  constexpr int patience_ms = 100;
+  for (const auto& [fd, connection] : connections_) {
+    if (connection.rank != rank || connection.output) continue;
+    const std::string text = line + "\n";
+    std::size_t sent = 0;
+    while (sent < text.size()) {
+      const ssize_t count =
+          ::send(fd, text.data() + sent, text.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (count > 0) {
+        sent += static_cast<std::size_t>(count);
+        continue;
+      }
+      pollfd ready{.fd = fd, .events = POLLOUT, .revents = 0};
+      if (errno != EAGAIN || (sent == 0 && poll(&ready, 1, 0) != 1) ||
+          poll(&ready, 1, patience_ms) != 1) {
+        return;
+      }
+    }
   }
 }
 

@@ -14,10 +14,12 @@
 namespace shardproof {
 
 struct ControlEvent {
-  enum class Kind { hello, at, error, done, output, closed };  // closed: of the control connection
+  // closed: of the control connection; look, records, verdict: see looks.h
+  enum class Kind { hello, at, error, done, output, closed, look, records, verdict };
   Kind kind = Kind::hello;
   int rank = -1;
-  std::string text{};     // error, output (a line without its end); of `at`: the phase
+  // error, verdict, output (a line without its end); of `at`: the phase; of `records`: the line
+  std::string text{};
   std::int64_t step = 0;  // at
   int exit_code = 0;      // done
   std::int64_t pid = 0;   // hello, on the rank's machine; 0: not said
@@ -36,6 +38,9 @@ class ControlServer {
 
   std::vector<ControlEvent> take();  // what has arrived; does not wait
   bool silent() const;               // no connection is open
+  // A line of JSON to a rank's control connection. One that does not take it is left out: it will
+  // be found silent.
+  void send(int rank, const std::string& line);
 
  private:
   struct Connection {

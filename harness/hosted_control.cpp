@@ -14,6 +14,8 @@
 #include "base/error.h"
 #include "harness/control_server.h"
 #include "harness/last_places.h"
+#include "harness/looks.h"
+#include "harness/process_state.h"
 #include "trace/writer.h"
 
 namespace shardproof {
@@ -44,6 +46,10 @@ class HostedControl::Server {
       : server_(ranks, all_interfaces),
         trace_directory_(std::move(trace_directory)),
         places_(ranks),
+        looks_(
+            ranks, server_,
+            all_interfaces ? std::function<bool(int)>()
+                           : [this](int rank) { return stopped_.is_stopped_now(rank); }),
         finished_(static_cast<std::size_t>(ranks), false) {}
   ~Server() {
     if (thread_.joinable()) thread_.join();
@@ -61,8 +67,10 @@ class HostedControl::Server {
     bool leaving = false;
     while (!end.expired() && !(leaving && server_.silent())) {
       pollfd ready{.fd = server_.fd(), .events = POLLIN, .revents = 0};
-      poll(&ready, 1, leaving ? 20 : -1);
+      poll(&ready, 1, leaving || looks_.under_way() ? 20 : -1);
+      looks_.tick();
       for (const ControlEvent& event : server_.take()) {
+        looks_.take(event);
         take(event);
         if (event.kind != ControlEvent::Kind::closed || event.rank != 0) continue;
         leaving = true;
@@ -72,7 +80,10 @@ class HostedControl::Server {
   }
 
   void take(const ControlEvent& event) {
-    if (event.kind == ControlEvent::Kind::hello) places_.hear(event.rank, seconds());
+    if (event.kind == ControlEvent::Kind::hello) {
+      places_.hear(event.rank, seconds());
+      stopped_.watch(event.rank, static_cast<pid_t>(event.pid));
+    }
     if (event.kind == ControlEvent::Kind::at) places_.take(event, seconds());
     if (event.kind == ControlEvent::Kind::done) {
       finished_[static_cast<std::size_t>(event.rank)] = true;
@@ -107,6 +118,8 @@ class HostedControl::Server {
   const std::string trace_directory_;
   const Duration begin_ = Clock::real().now();
   LastPlaces places_;
+  StoppedRanks stopped_;
+  Looks looks_;
   std::vector<bool> finished_;
   bool named_ = false;
   std::thread thread_;

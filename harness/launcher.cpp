@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "harness/control_server.h"
+#include "harness/looks.h"
 #include "harness/mpirun_command.h"
 #include "harness/process_state.h"
 #include "harness/process_tree.h"
@@ -73,7 +74,9 @@ class Launch {
         server_(request_.ranks, !request_.hostfile.empty()),
         deadline_(Deadline::after(request_.deadline)),
         connect_deadline_(Deadline::after(request_.connect_deadline)),
-        places_(request_.ranks) {
+        places_(request_.ranks),
+        looks_(request_.ranks, server_,
+               [this](int rank) { return stopped_.is_stopped_now(rank); }) {
     result_.ranks.resize(static_cast<std::size_t>(request_.ranks));
   }
 
@@ -109,7 +112,8 @@ class Launch {
   Stage stage_ = Stage::running;
   Deadline stage_end_ = Deadline::never();
   LastPlaces places_;
-  StoppedRanks stopped_;                 // of this machine
+  StoppedRanks stopped_;  // of this machine
+  Looks looks_;
   std::string unread_;                   // of mpirun
   std::deque<std::string> mpirun_said_;  // its last lines
   LaunchResult result_;
@@ -143,10 +147,12 @@ void Launch::wait(ProcessTree& tree, const Signals& signals) {
   poll(ready.data(), watched, 20);
   look_for_stopped();
   for (const ControlEvent& event : server_.take()) take(event);
+  looks_.tick();
   take_mpirun_output(tree);
 }
 
 void Launch::take(const ControlEvent& event) {
+  looks_.take(event);
   RankEnd& rank = result_.ranks[static_cast<std::size_t>(event.rank)];
   switch (event.kind) {
     case ControlEvent::Kind::hello:
@@ -174,6 +180,15 @@ void Launch::take(const ControlEvent& event) {
       break;
     case ControlEvent::Kind::closed:
       if (!rank.finished) take_death(event.rank);
+      break;
+    case ControlEvent::Kind::verdict:
+      if (!result_.hang.empty()) break;
+      result_.hang = event.text;
+      record(
+          {{"kind", "hang"}, {"rank", event.rank}, {"seconds", seconds()}, {"error", event.text}});
+      break;
+    case ControlEvent::Kind::look:
+    case ControlEvent::Kind::records:
       break;
   }
 }

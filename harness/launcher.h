@@ -5,8 +5,8 @@
 // After a death or a failed rank the others get `grace` to end by themselves (their communicators
 // say that a peer died), then SIGTERM, then SIGKILL; whatever kills this process, the ranks end
 // too. A rank of this machine whose process is stopped is named as such when another one fails.
-// Events in the trace: start, stopped, death, deadline, interrupted, exit (one a rank). Thread
-// rule: one launch at a time per process (it owns signal handling while it runs).
+// Events in the trace: start, stopped, hang, death, deadline, interrupted, exit (one a rank).
+// Thread rule: one launch at a time per process (it owns signal handling while it runs).
 #pragma once
 
 #include <functional>
@@ -45,6 +45,7 @@ struct RankEnd {
 struct LaunchResult {
   std::vector<RankEnd> ranks;
   std::optional<Death> first_death;
+  std::string hang;  // the verdict that a rank's watchdog found, as an Error's text; empty: none
   bool timed_out = false;
   bool interrupted = false;  // Ctrl-C
   double seconds = 0;

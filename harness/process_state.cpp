@@ -42,6 +42,13 @@ bool StoppedRanks::is_stopped(int rank) const {
   return found != ranks_.end() && found->second.stopped;
 }
 
+bool StoppedRanks::is_stopped_now(int rank) const {
+  const auto found = ranks_.find(rank);
+  if (found == ranks_.end()) return false;
+  const auto state = process_state(found->second.pid);
+  return state && (*state == 'T' || *state == 't');
+}
+
 std::optional<int> StoppedRanks::first() const {
   for (const auto& [rank, watched] : ranks_) {
     if (watched.stopped) return rank;

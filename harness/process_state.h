@@ -26,7 +26,8 @@ class StoppedRanks {
   std::vector<int> look();
   // When last looked at; it stays so when the process is gone since.
   bool is_stopped(int rank) const;
-  std::optional<int> first() const;  // the lowest that is stopped
+  bool is_stopped_now(int rank) const;  // looks
+  std::optional<int> first() const;     // the lowest that is stopped
 
  private:
   struct Watched {

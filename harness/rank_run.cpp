@@ -17,6 +17,7 @@
 #include "harness/output_path.h"
 #include "harness/rank_facts.h"
 #include "harness/rank_faults.h"
+#include "harness/rank_guards.h"
 #include "mesh/layout.h"
 #include "mesh/mesh.h"
 #include "parallel/agreement.h"
@@ -71,8 +72,14 @@ void agree_on_parameters(Mesh& mesh, Plan& plan) {
            {{"parameters that are not cut", parameters_digest(plan, true)}});
 }
 
-// A deadline that is shorter than a step is no sign of a hang.
+// What a failure or a trace is told with.
+bool wants_records(const RunRequest& request) {
+  return !request.trace.directory.empty() || !request.config.guard.dumps.empty();
+}
+
+// A deadline that is shorter than a step is no sign of a hang; a verdict is not about deadlines.
 Error with_deadline(const Error& error, double seconds) {
+  if (error.detail().starts_with("hang (")) return error;
   constexpr double short_deadline = 10;
   const std::string hint =
       seconds < short_deadline ? ", which a slow step may take; try a longer one" : "";
@@ -84,16 +91,17 @@ Error with_deadline(const Error& error, double seconds) {
 class RankRun {
  public:
   RankRun(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
-          std::unique_ptr<Communicator> backend, Hooks& hooks, const RankFaults* faults)
+          std::unique_ptr<Communicator> backend, Hooks& hooks, const RankFaults* faults,
+          Watchdog* watchdog)
       : request_(request),
         config_(request.config),
-        recorder_(std::make_shared<FlightRecorder>(backend->rank())),
+        guards_(config_, backend->rank(), wants_records(request), watchdog),
         faults_(faults),
         comm_(wrap(std::move(backend), stack_options())),
         dataset_(std::move(dataset)),
         trace_(traced_with_fault(request), comm_->rank(), comm_->size()),
         metrics_(metrics_path(request, comm_->rank())),
-        hooks_(hooks) {}
+        hooks_(guards_.recorder(), hooks) {}
 
   void run() {
     at::set_num_threads(1);
@@ -143,6 +151,11 @@ class RankRun {
     trainer.trace_start();
     trace_calls(trainer.next_step() - 1, "start");
     steps(trainer, checkpointer.get());
+    if (trace_.enabled() && config_.guard.verify) {
+      Json event{{"kind", "guard"}};
+      event.update(guards_.counts());
+      trace_.event(event);
+    }
     trace_.end(trainer.next_step());
   }
 
@@ -195,7 +208,8 @@ class RankRun {
   }
 
   StackOptions stack_options() const {
-    StackOptions options{recorder_, request_.delay};
+    StackOptions options{nullptr, request_.delay};
+    guards_.put_into(options);
     if (faults_ != nullptr) {
       options.outer = [this](auto comm) { return faults_->outer(std::move(comm)); };
       options.wire = [this](auto comm) { return faults_->wire(std::move(comm)); };
@@ -261,8 +275,8 @@ class RankRun {
   }
 
   void trace_calls(std::int64_t step, const char* part) {
-    const auto counts = recorder_->take_counts();
     if (!trace_.enabled()) return;
+    const auto counts = guards_.recorder()->take_counts();
     const std::string background = fmt::format("{}/{}", comm_->group().name, background_group);
     for (const auto& [key, count] : counts) {
       const auto& [group, kind, dtype] = key;
@@ -278,27 +292,32 @@ class RankRun {
   }
 
   void dump_flight() const {
-    if (request_.trace.directory.empty()) return;
-    std::ofstream(rank_file(request_.trace.directory, "flight.", comm_->rank(), "json"))
-        << recorder_->dump() << '\n';
+    for (const std::string& folder : {request_.trace.directory, config_.guard.dumps}) {
+      if (folder.empty()) continue;
+      std::error_code ignored;  // the failure that is under way says more
+      std::filesystem::create_directories(folder, ignored);
+      std::ofstream(rank_file(folder, "flight.", comm_->rank(), "json"))
+          << guards_.recorder()->dump() << '\n';
+    }
   }
 
   const RunRequest& request_;
   const Config& config_;
-  const std::shared_ptr<FlightRecorder> recorder_;
+  const RankGuards guards_;
   const RankFaults* const faults_;
   const std::unique_ptr<Communicator> comm_;
   const std::shared_ptr<const Dataset> dataset_;
   TraceWriter trace_;
   Metrics metrics_;
-  Hooks& hooks_;
+  PlaceHooks hooks_;
 };
 
 }  // namespace
 
 void run_rank(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
-              std::unique_ptr<Communicator> backend, Hooks& hooks, const RankFaults* faults) {
-  RankRun(request, std::move(dataset), std::move(backend), hooks, faults).run();
+              std::unique_ptr<Communicator> backend, Hooks& hooks, const RankFaults* faults,
+              Watchdog* watchdog) {
+  RankRun(request, std::move(dataset), std::move(backend), hooks, faults, watchdog).run();
 }
 
 }  // namespace shardproof

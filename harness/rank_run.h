@@ -12,9 +12,10 @@
 namespace shardproof {
 
 class RankFaults;
+class Watchdog;
 
 void run_rank(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
               std::unique_ptr<Communicator> backend, Hooks& hooks,
-              const RankFaults* faults = nullptr);
+              const RankFaults* faults = nullptr, Watchdog* watchdog = nullptr);
 
 }  // namespace shardproof

@@ -8,6 +8,7 @@
 #include "harness/prepare.h"
 #include "harness/rank_facts.h"
 #include "harness/rank_faults.h"
+#include "harness/rank_guards.h"
 #include "harness/rank_pool.h"
 #include "harness/rank_run.h"
 #include "mesh/layout.h"
@@ -49,6 +50,7 @@ void run_on_threads(const RunRequest& request) {
   check_fault(request);
   const auto dataset = prepare(request);
   ThreadWorld world(parse_layout(request.config.run.layout).world(), wait_limit(request.config));
+  Watchdog watchdog(watch_limits(request.config), {.note = print_note});
   Deaths deaths;
   StandStill still;
   const auto body = [&](int rank) {
@@ -61,11 +63,13 @@ void run_on_threads(const RunRequest& request) {
       world.kill(rank);
     };
     const auto faults = rank_faults(request, rank, thread_powers(die, still));
-    if (!faults) return run_rank(request, dataset, world.communicator(rank), own);
+    if (!faults) {
+      return run_rank(request, dataset, world.communicator(rank), own, nullptr, &watchdog);
+    }
     try {
       const RunRequest mine = faults->started(request);
       run_rank(mine, mine.dataset ? mine.dataset : dataset, world.communicator(rank),
-               *faults->hooks(own), faults.get());
+               *faults->hooks(own), faults.get(), &watchdog);
     } catch (const SimulatedDeath& death) {
       deaths.add(rank, death.at().text());
     } catch (const std::exception& error) {

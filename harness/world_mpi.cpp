@@ -15,6 +15,7 @@
 #include "harness/output_path.h"
 #include "harness/prepare.h"
 #include "harness/rank_faults.h"
+#include "harness/rank_guards.h"
 #include "harness/rank_run.h"
 #include "harness/request_file.h"
 #include "harness/run_folder.h"
@@ -66,13 +67,48 @@ std::unique_ptr<Communicator> communicator_of(MpiWorld& world, const Config& con
 }
 
 void run_with_faults(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
-                     std::unique_ptr<Communicator> comm, Hooks& hooks) {
+                     std::unique_ptr<Communicator> comm, Hooks& hooks, Watchdog& watchdog) {
   const auto faults = rank_faults(request, comm->rank(), process_powers());
-  if (!faults) return run_rank(request, dataset, std::move(comm), hooks);
+  if (!faults) return run_rank(request, dataset, std::move(comm), hooks, nullptr, &watchdog);
   const RunRequest mine = faults->started(request);
   run_rank(mine, mine.dataset ? mine.dataset : dataset, std::move(comm), *faults->hooks(hooks),
-           faults.get());
+           faults.get(), &watchdog);
 }
+
+// The watchdog of a rank process: it looks at the others, and is looked at, over the control
+// socket.
+class ControlWatchdog {
+ public:
+  ControlWatchdog(const Config& config, ControlClient& control)
+      : control_(control),
+        watchdog_(watch_limits(config), {.gather = [this] { return gather(); },
+                                         .tell = [this](const Error& error) { tell(error); },
+                                         .note = print_note}) {
+    control_.answer({.records =
+                         [this] {
+                           const FlightRecords here = watchdog_.here();
+                           return here.ranks.empty() ? RankRecords() : here.ranks.front();
+                         },
+                     .verdict = [this](const Error& error) { watchdog_.deliver(error); }});
+  }
+  ~ControlWatchdog() { control_.answer({}); }
+  ControlWatchdog(const ControlWatchdog&) = delete;
+
+  Watchdog& watchdog() { return watchdog_; }
+
+ private:
+  FlightRecords gather() {
+    auto all = control_.look(Deadline::after(std::chrono::milliseconds(500)));
+    return all ? std::move(*all) : watchdog_.here();
+  }
+  void tell(const Error& error) {
+    control_.verdict(error);
+    watchdog_.deliver(error);
+  }
+
+  ControlClient& control_;
+  Watchdog watchdog_;
+};
 
 // Errors that follow from the failure of another rank.
 bool is_consequence(const Error& error) {
@@ -104,6 +140,7 @@ Error failure_of(const LaunchResult& result) {
   }
   if (result.first_death) {
     const Death& death = *result.first_death;
+    if (!death.stopped && !result.hang.empty()) return error_from_text(result.hang);
     return Error(ErrorKind::peer_died, death.place.empty() ? "before the first step" : death.place,
                  death.stopped
                      ? fmt::format("rank {} stopped answering: its process was found stopped "
@@ -118,8 +155,11 @@ Error failure_of(const LaunchResult& result) {
     if (rank.error.empty()) continue;
     Error error = error_from_text(rank.error);
     if (!is_consequence(error)) return error;
-    if (!consequence) consequence = std::move(error);
+    const bool says_more = consequence && consequence->kind() == ErrorKind::revoked &&
+                           error.kind() != ErrorKind::revoked;
+    if (!consequence || says_more) consequence = std::move(error);
   }
+  if (!result.hang.empty()) return error_from_text(result.hang);
   if (consequence) return *consequence;
   if (result.timed_out) return Error(ErrorKind::timeout, "MPI run", "not done before its deadline");
   for (std::size_t r = 0; r < result.ranks.size(); ++r) {
@@ -183,8 +223,9 @@ void run_as_mpi_rank(const RunRequest& request) {
   auto comm = communicator_of(world, request.config);
   HostedControl control(*comm, request.trace.directory);
   ControlHooks hooks(control.client());
+  ControlWatchdog watch(request.config, control.client());
   try {
-    run_with_faults(request, dataset, std::move(comm), hooks);
+    run_with_faults(request, dataset, std::move(comm), hooks, watch.watchdog());
   } catch (const Error& error) {
     control.client().done(exit_code(error.kind()));
     throw;
@@ -195,6 +236,7 @@ void run_as_mpi_rank(const RunRequest& request) {
 int rank_main(const std::string& request_file, const std::string& control_address,
               const std::string& control_token, int rank) {
   ControlClient control(control_address, control_token, rank);
+  std::optional<ControlWatchdog> watch;  // until the host knows how this rank ended
   int code = 0;
   try {
     std::ostringstream text;
@@ -204,7 +246,9 @@ int rank_main(const std::string& request_file, const std::string& control_addres
     ControlHooks hooks(control);
     const auto dataset = prepare(request);
     MpiWorld world(wait_limit(request.config));
-    run_with_faults(request, dataset, communicator_of(world, request.config), hooks);
+    watch.emplace(request.config, control);
+    run_with_faults(request, dataset, communicator_of(world, request.config), hooks,
+                    watch->watchdog());
   } catch (const Error& error) {
     control.error(error_to_text(error));
     if (control_address.empty()) std::fprintf(stderr, "shardproof: %s\n", error.what());

@@ -7,6 +7,7 @@
 #include "harness/bench/comm.h"
 #include "harness/bench/crashes.h"
 #include "harness/bench/faults.h"
+#include "harness/bench/guards.h"
 #include "harness/bench/offload.h"
 #include "harness/bench/overlap.h"
 #include "harness/bench/pipeline.h"
@@ -217,6 +218,9 @@ void add_bench(CLI::App& app, int& status) {
   add_rounds<bench::OffloadBenchOptions>(
       *bench, status, "offload", "A step with its state in host memory and in files",
       {bench::run_offload_bench, bench::print_offload_bench, nullptr});
+  add_rounds<bench::GuardBenchOptions>(
+      *bench, status, "guards", "What guards cost a step; how soon a hang is named",
+      {bench::run_guard_bench, bench::print_guard_bench, bench::guard_bench_status});
   add_cases(*bench, status);
   add_crashes(*bench, status);
   add_fault_bench(*bench, status);

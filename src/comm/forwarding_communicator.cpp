@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "comm/control_label.h"
 
 namespace shardproof {
 
@@ -35,6 +36,7 @@ std::unique_ptr<Communicator> ForwardingCommunicator::split(int color, int key,
                                                             const std::string& label,
                                                             Deadline deadline) {
   auto child = inner_->split(color, key, label, deadline);
+  if (label == control_label) return child;
   return child ? rewrap(std::move(child)) : nullptr;
 }
 

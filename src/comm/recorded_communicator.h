@@ -1,16 +1,21 @@
 // recorded_communicator: the flight recorder. Each rank keeps its last `capacity` operations over
 // all its groups in one ring: sequence number, group, kind, op, dtype, counts, state, times. On a
-// failure the ring is dumped; the call is also counted for the trace's `comm` events.
-// Thread rule: FlightRecorder is safe from any thread (asynchronous work completes elsewhere).
+// failure the ring is dumped; the call is also counted for the trace's `comm` events. When a wait
+// is looked into, records() says the same with what hang analysis needs beside it: in which
+// operations threads of the rank stand, where its program is, and whether it moves (pulses). Thread
+// rule: FlightRecorder is safe from any thread (asynchronous work completes elsewhere).
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "comm/flight_records.h"
 #include "comm/forwarding_communicator.h"
 
 namespace shardproof {
@@ -31,6 +36,9 @@ struct FlightRecord {
   State state = State::started;
   Duration started{};
   Duration ended{};
+  ProgramPlace at{};                       // where it was issued
+  int lane = 0;                            // which of the rank's threads issued it, or stands in it
+  std::optional<Duration> waited_since{};  // of an operation in which a thread stands
 };
 
 class FlightRecorder {
@@ -40,11 +48,21 @@ class FlightRecorder {
 
   std::uint64_t begin(FlightRecord record);  // fills id, sequence and started; returns id
   void end(std::uint64_t id, FlightRecord::State state);
+  void waits(std::uint64_t id);   // this thread stands in the wait for it, until its end
+  void enter(ProgramPlace at);    // what is issued from now on is issued there
+  void know(const Group& group);  // who its members are
+  // How long the longest wait has lasted; nothing: no thread stands in an operation.
+  std::optional<Duration> longest_wait() const;
+  // For hang analysis: the last operations, and those older ones in which a thread stands.
+  RankRecords records(std::size_t operations = 32) const;
   std::vector<FlightRecord> last() const;  // oldest first
   std::string dump() const;                // JSON: {"rank":..,"records":[..]}
 
   // Calls since the last call of take_counts, by (group, kind, dtype): how many, elements sent.
-  struct Count { std::uint64_t calls = 0; std::uint64_t elements = 0; };
+  struct Count {
+    std::uint64_t calls = 0;
+    std::uint64_t elements = 0;
+  };
   using Counts = std::map<std::tuple<std::string, CallKind, Dtype>, Count>;
   Counts take_counts();
 
@@ -55,8 +73,21 @@ class FlightRecorder {
   mutable std::mutex mutex_;
   std::vector<FlightRecord> ring_;
   std::uint64_t next_id_ = 0;
-  std::map<std::string, std::uint64_t> next_sequence_;
+  // Collectives of a group share one numbering (as barriers); messages have one a direction, peer
+  // and tag.
+  std::map<std::tuple<std::string, CallKind, int, int>, std::uint64_t> next_sequence_;
   Counts counts_;
+  std::map<std::string, std::vector<int>> members_;  // world ranks by group rank
+  std::map<std::thread::id, int> lanes_;
+  std::map<std::string, int> lane_of_group_;
+  std::vector<std::uint64_t> waiting_;  // ids
+  ProgramPlace at_;
+  std::uint64_t pulses_ = 0;
+  Duration last_pulse_;
+
+  int lane();
+  void pulse();
+  OperationRecord operation(const FlightRecord& record, Duration now) const;
 };
 
 class RecordedCommunicator : public ForwardingCommunicator {

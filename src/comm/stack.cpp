@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "comm/watched_communicator.h"
+
 namespace shardproof {
 
 std::unique_ptr<Communicator> wrap(std::unique_ptr<Communicator> backend,
@@ -12,6 +14,12 @@ std::unique_ptr<Communicator> wrap(std::unique_ptr<Communicator> backend,
     comm = std::make_unique<DelayedCommunicator>(std::move(comm), *options.delay);
   }
   if (options.wire) comm = options.wire(std::move(comm));
+  if (options.verify) {
+    comm = std::make_unique<VerifiedCommunicator>(std::move(comm), *options.verify);
+  }
+  if (options.watch) {
+    comm = std::make_unique<WatchedCommunicator>(std::move(comm), options.watch);
+  }
   if (options.recorder) {
     comm = std::make_unique<RecordedCommunicator>(std::move(comm), options.recorder);
   }

@@ -57,5 +57,23 @@ TEST(Stack, FaultsOfCallsAreOutermostAndThoseOfTheWireInnermost) {
                    "outer of world/dp.0 after 1 records", "wire of world/dp.0 after 2 records"}));
 }
 
+TEST(Stack, WhatGuardsAgreeOnDoesNotPassTheWire) {
+  ThreadWorld world(2);
+  conformance::own_on_threads(world, [](std::unique_ptr<Communicator> backend) {
+    Heard heard;
+    const FlightRecorder none(0);
+    StackOptions options;
+    options.wire = [&](std::unique_ptr<Communicator> inner) {
+      return std::make_unique<Listener>(std::move(inner), "wire", heard, none);
+    };
+    options.verify.emplace();
+    const auto comm = wrap(std::move(backend), options);
+    barrier(*comm);
+    barrier(*comm->split(0, comm->rank(), "dp", default_deadline(*comm)));
+    EXPECT_EQ(heard,
+              (Heard{"wire of world after 0 records", "wire of world/dp.0 after 0 records"}));
+  });
+}
+
 }  // namespace
 }  // namespace shardproof
