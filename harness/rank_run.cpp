@@ -128,7 +128,7 @@ class RankRun {
     trace_.run(run_facts(mesh));
     if (request_.resume) {
       if (request_.fallback) set_aside(*storage);
-      trainer.resume(*request_.resume);
+      if (!trainer.resume(*request_.resume)) return;
     } else if (!config_.training.warm_start.empty()) {
       trainer.began_from(load_warm_start(config_.training.warm_start, *plan, *comm_));
     }

@@ -48,7 +48,8 @@ struct StateDifference {
 };
 
 // Pieces that differ, with the first differing element of each. Compares digests first, bytes only
-// where they differ. `a` and `b` may lie in different storages.
+// where they differ. Where a side keeps seeds alone, the state digests are all there is to compare.
+// `a` and `b` may lie in different storages.
 std::vector<StateDifference> diff_checkpoints(Storage& a, const Manifest& left, Storage& b,
                                               const Manifest& right);
 

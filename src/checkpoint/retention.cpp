@@ -58,15 +58,37 @@ void finish_removal(Storage& storage, const std::string& id) {
   remove_shards(storage, Manifest::parse(text, record), record);
 }
 
+const SavedStep* newest_with_tensors(std::span<const SavedStep> saved) {
+  const SavedStep* found = nullptr;
+  for (const SavedStep& each : saved) {
+    if (!each.seeds_alone) found = &each;
+  }
+  return found;
+}
+
+// Why nothing may go, if the checkpoints that are to outlive the others are not whole.
+std::string not_whole(Storage& storage, std::span<const SavedStep> saved) {
+  std::set<std::string> must_be{saved.back().id};
+  if (const SavedStep* tensors = newest_with_tensors(saved)) must_be.insert(tensors->id);
+  for (const std::string& id : must_be) {
+    const std::vector<Damage> damages = verify_checkpoint(storage, id);
+    if (damages.empty()) continue;
+    return fmt::format("checkpoint {}, the newest, is damaged: {}: expected {}, found {}", id,
+                       damages[0].where, damages[0].expected, damages[0].found);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::vector<std::string> outdated(std::span<const SavedStep> saved, const Retention& retention) {
   std::vector<std::string> ids;
   if (retention.last <= 0) return ids;
   const auto last = static_cast<std::size_t>(retention.last);
+  const SavedStep* tensors = newest_with_tensors(saved);
   for (std::size_t i = 0; i + last < saved.size(); ++i) {
     const bool milestone = retention.every > 0 && saved[i].step % retention.every == 0;
-    if (!milestone) ids.push_back(saved[i].id);
+    if (!milestone && &saved[i] != tensors) ids.push_back(saved[i].id);
   }
   return ids;
 }
@@ -96,27 +118,24 @@ void remove_checkpoint(Storage& storage, const std::string& id) {
   remove_shards(storage, manifest, record_path(id));
 }
 
-PruneReport prune(Storage& storage, const Retention& retention) {
+PruneReport prune(Storage& storage, const Retention& retention,
+                  const std::set<std::string>& in_use) {
   PruneReport report;
   finish_removals(storage);
   std::vector<SavedStep> saved;
   for (const std::string& id : list_checkpoints(storage)) {
     try {
-      saved.push_back({id, read_manifest(storage, id).facts.step});
+      const Manifest manifest = read_manifest(storage, id);
+      saved.push_back({id, manifest.facts.step, manifest.seeds_alone.has_value()});
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::io) throw;
     }
   }
-  const std::vector<std::string> ids = outdated(saved, retention);
+  std::vector<std::string> ids = outdated(saved, retention);
+  std::erase_if(ids, [&](const std::string& id) { return in_use.contains(id); });
   if (ids.empty()) return report;
-  const std::string& newest = saved.back().id;  // stays: at least the last one does
-  const std::vector<Damage> damages = verify_checkpoint(storage, newest);
-  if (!damages.empty()) {
-    report.kept_because =
-        fmt::format("checkpoint {}, the newest, is damaged: {}: expected {}, found {}", newest,
-                    damages[0].where, damages[0].expected, damages[0].found);
-    return report;
-  }
+  report.kept_because = not_whole(storage, saved);
+  if (!report.kept_because.empty()) return report;
   for (const std::string& id : ids) {
     remove_checkpoint(storage, id);
     report.removed.push_back(id);

@@ -36,6 +36,44 @@ std::string fresh_nonce(const std::string& id) {
       .substr(0, 16);
 }
 
+std::string text_of(const WrittenShard& shard, bool empty) {
+  Json json{{"file", empty ? Json() : to_json(shard.file)}, {"entries", Json::array()}};
+  for (const ManifestEntry& entry : shard.entries) json["entries"].push_back(to_json(entry));
+  return json.dump();
+}
+
+bool holds_nothing(std::span<const SaveItem> items) {
+  return std::all_of(items.begin(), items.end(),
+                     [](const SaveItem& item) { return item.range.size() == 0; });
+}
+
+// Files and entries of a text a rank, as a manifest has them.
+void assemble(Manifest& manifest, const std::vector<std::string>& shards, const std::string& what) {
+  for (std::size_t rank = 0; rank < shards.size(); ++rank) {
+    const std::string place = fmt::format("{}: rank {}", what, rank);
+    const Json json = parse_json(shards[rank], place);
+    if (!json.at("file").is_null()) {
+      manifest.files.push_back(file_from_json(json.at("file"), place));
+    }
+    for (const Json& entry : json.at("entries")) {
+      manifest.entries.push_back(entry_from_json(entry, place));
+    }
+  }
+  std::sort(manifest.entries.begin(), manifest.entries.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.name, a.what, a.piece, a.range.lo) <
+           std::tie(b.name, b.what, b.piece, b.range.lo);
+  });
+  if (manifest.entries.empty()) {
+    throw Error(ErrorKind::bad_input, what, "no rank has anything to save");
+  }
+  try {
+    check_entries(manifest.entries, what);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::mismatch, error.place(),
+                "what the ranks hold makes no whole state: " + error.detail());
+  }
+}
+
 class Save {
  public:
   Save(Storage& storage, Communicator& comm, const std::string& id, const CheckpointFacts& facts,
@@ -75,7 +113,7 @@ class Save {
     nonce_ = on_root([&]() -> std::string {
       if (storage_.exists(manifest_path(id_))) return "";
       nonce_ = fresh_nonce(id_);
-      storage_.make_directory(directory());
+      if (as_ != SaveAs::seeds) storage_.make_directory(directory());
       return nonce_;
     });
   }
@@ -98,19 +136,13 @@ class Save {
     return {{"format", "shardproof"}, {"checkpoint", id_}, {"rank", std::to_string(comm_.rank())}};
   }
 
-  static std::string text_of(const WrittenShard& shard, bool empty) {
-    Json json{{"file", empty ? Json() : to_json(shard.file)}, {"entries", Json::array()}};
-    for (const ManifestEntry& entry : shard.entries) json["entries"].push_back(to_json(entry));
-    return json.dump();
-  }
-
   // One JSON text a rank: its file and entries. A rank that holds nothing writes no file.
   std::vector<std::string> shard_texts(Storage* storage, std::span<const SaveItem> mine) {
     if (as_ == SaveAs::full) return gathered_texts(storage, mine);
     return agreed(comm_, [&] {
-      const bool empty = std::all_of(mine.begin(), mine.end(),
-                                     [](const SaveItem& item) { return item.range.size() == 0; });
-      return text_of(write_shard(empty ? nullptr : storage, shard_path(), metadata(), mine), empty);
+      const bool empty = holds_nothing(mine), unwritten = empty || as_ == SaveAs::seeds;
+      return text_of(write_shard(unwritten ? nullptr : storage, shard_path(), metadata(), mine),
+                     empty);
     });
   }
 
@@ -129,40 +161,21 @@ class Save {
     });
   }
 
-  Manifest assemble(const std::vector<std::string>& shards) const {
+  Manifest manifest_of(const std::vector<std::string>& shards) const {
     Manifest manifest;
     manifest.id = id_;
     manifest.facts = facts_;
-    for (std::size_t rank = 0; rank < shards.size(); ++rank) {
-      const std::string place = fmt::format("save of checkpoint {}: rank {}", id_, rank);
-      const Json json = parse_json(shards[rank], place);
-      if (!json.at("file").is_null()) {
-        manifest.files.push_back(file_from_json(json.at("file"), place));
-      }
-      for (const Json& entry : json.at("entries")) {
-        manifest.entries.push_back(entry_from_json(entry, place));
-      }
-    }
-    std::sort(manifest.entries.begin(), manifest.entries.end(), [](const auto& a, const auto& b) {
-      return std::tie(a.name, a.what, a.piece, a.range.lo) <
-             std::tie(b.name, b.what, b.piece, b.range.lo);
-    });
-    if (manifest.entries.empty()) {
-      throw Error(ErrorKind::bad_input, "save of checkpoint " + id_,
-                  "no rank has anything to save");
-    }
-    try {
-      check_entries(manifest.entries, "save of checkpoint " + id_);
-    } catch (const Error& error) {
-      throw Error(ErrorKind::mismatch, error.place(),
-                  "what the ranks hold makes no whole state: " + error.detail());
-    }
+    assemble(manifest, shards, "save of checkpoint " + id_);
+    if (as_ != SaveAs::seeds) return manifest;
+    manifest.seeds_alone = SeedsAlone{manifest.state_digest(), nonce_};
+    manifest.files.clear();
+    manifest.entries.clear();
     return manifest;
   }
 
   SaveReport publish(const std::vector<std::string>& shards) {
     const std::string text = on_root([&] {
-      const Manifest manifest = assemble(shards);
+      const Manifest manifest = manifest_of(shards);
       const bool written = !nonce_.empty() && commit(manifest);
       if (!written) {
         require_same(manifest);
@@ -181,7 +194,7 @@ class Save {
   // False when another writer committed the id first.
   bool commit(const Manifest& manifest) {
     const std::string text = manifest.print();
-    storage_.sync_directory(directory());
+    if (as_ != SaveAs::seeds) storage_.sync_directory(directory());
     storage_.sync_directory("");
     const std::unique_ptr<File> file = storage_.create(draft());
     file->write(std::as_bytes(std::span(text)));
@@ -271,6 +284,18 @@ class Save {
 };
 
 }  // namespace
+
+Digest state_digest_of(Communicator& comm, std::span<const SaveItem> mine) {
+  const std::vector<std::string> shards = agreed(
+      comm, [&] { return text_of(write_shard(nullptr, "state", {}, mine), holds_nothing(mine)); });
+  const auto digests = agreed(comm, [&]() -> std::string {
+    if (comm.rank() != 0) return "";
+    Manifest manifest;
+    assemble(manifest, shards, "state");
+    return manifest.state_digest().hex();
+  });
+  return Digest::from_hex(digests.front());
+}
 
 SaveReport save_checkpoint(Storage& storage, Communicator& comm, const std::string& id,
                            const CheckpointFacts& facts, std::span<const SaveItem> mine,

@@ -218,4 +218,13 @@ Manifest read_whole(Storage& storage, Communicator& comm, const std::string& id)
   return manifest;
 }
 
+Manifest read_durable(Storage& storage, Communicator& comm, const std::string& id) {
+  Manifest manifest = read_whole(storage, comm, id);
+  agreed(comm, [&] {
+    if (comm.rank() == 0) storage.sync_directory("");
+    return std::string();
+  });
+  return manifest;
+}
+
 }  // namespace shardproof

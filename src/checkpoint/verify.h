@@ -18,5 +18,8 @@ std::vector<Damage> verify_file(Storage& storage, const Manifest& manifest,
 // unless they read the same manifest and all files are whole: corrupt naming the first damage,
 // bad_input if there is no such id.
 Manifest read_whole(Storage& storage, Communicator& comm, const std::string& id);
+// The same, and rank 0 makes its name durable: its writer may have died between its link and the
+// sync after it, and a run that goes on from it must not lose it to a later power failure.
+Manifest read_durable(Storage& storage, Communicator& comm, const std::string& id);
 
 }  // namespace shardproof

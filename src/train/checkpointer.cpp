@@ -21,6 +21,7 @@
 #include "train/config.h"
 #include "train/manifest_facts.h"
 #include "train/plan_items.h"
+#include "train/recomputation.h"
 
 namespace shardproof {
 namespace {
@@ -83,7 +84,8 @@ void compare_layouts(Differences& differences, const CheckpointFacts& expected,
 
 void require_expected(const CheckpointFacts& expected, const Manifest& manifest) {
   const CheckpointFacts& found = manifest.facts;
-  require_consistent(contradictions(found), "checkpoint " + manifest.id);
+  require_consistent(manifest.seeds_alone ? contradictions(manifest) : contradictions(found),
+                     "checkpoint " + manifest.id);
   Differences differences;
   const Config ours = parse_config_json(expected.config.dump(), "this run's config");
   const Config theirs =
@@ -131,11 +133,12 @@ class StoredCheckpoints : public Checkpointer {
     return background_->finish()->id;
   }
 
-  PruneReport prune(const Retention& retention) override {
+  PruneReport prune(const Retention& retention, const std::set<std::string>& in_use) override {
     if (retention == Retention{}) return {};
     const std::string text = agreed(comm_, [&]() -> std::string {
                                if (comm_.rank() != 0) return "";
-                               const PruneReport report = shardproof::prune(storage_, retention);
+                               const PruneReport report =
+                                   shardproof::prune(storage_, retention, in_use);
                                return Json{report.removed, report.kept_because}.dump();
                              }).front();
     const Json json = parse_json(text, "prune");
@@ -148,20 +151,25 @@ class StoredCheckpoints : public Checkpointer {
     return word != 0;
   }
 
-  CheckpointFacts load(Plan& plan, const std::string& id,
-                       const CheckpointFacts& expected) override {
-    const Manifest manifest = read_whole(storage_, comm_, id.empty() ? newest() : id);
+  Digest state_digest(Plan& plan) override { return state_digest_of(comm_, save_items(plan)); }
+
+  Loaded load(Plan& plan, const std::string& id, const CheckpointFacts& expected) override {
+    const Manifest manifest = read_durable(storage_, comm_, id.empty() ? newest() : id);
     agreed(comm_, [&] {
       require_expected(expected, manifest);
       return std::string();
     });
+    if (manifest.seeds_alone) {
+      load_beginning(manifest, plan, comm_);
+      return {manifest.facts, manifest.seeds_alone->state};
+    }
     const std::vector<LoadItem> items = load_items(plan, manifest);
     agreed(comm_, [&] {
       load_state(storage_, manifest, items);
       return std::string();
     });
     plan.loaded();
-    return manifest.facts;
+    return {manifest.facts};
   }
 
  private:

@@ -27,7 +27,10 @@ Retention retention_of(const CheckpointSection& section) {
 }
 
 SaveHow save_how(const CheckpointSection& section) {
-  return {section.strategy == "full" ? SaveAs::full : SaveAs::sharded, section.background};
+  const SaveAs as = section.strategy == "full"   ? SaveAs::full
+                    : section.strategy == "seed" ? SaveAs::seeds
+                                                 : SaveAs::sharded;
+  return {as, section.background};
 }
 
 Saver::Saver(const CheckpointSection& section, Trainer& trainer, Checkpointer& checkpoints,
@@ -36,7 +39,9 @@ Saver::Saver(const CheckpointSection& section, Trainer& trainer, Checkpointer& c
       trainer_(trainer),
       checkpoints_(checkpoints),
       say_(std::move(say)),
-      timer_(interval_of(section)) {}
+      timer_(interval_of(section)) {
+  if (section.strategy == "seed") trainer.require_recomputable();
+}
 
 void Saver::after_step() {
   if (trainer_.saved_in_background(false)) prune();

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "optim/grad_clip.h"
 #include "optim/schedule.h"
+#include "train/recomputation.h"
 #include "train/sections.h"
 #include "train/state_trace.h"
 
@@ -189,14 +190,47 @@ std::string Trainer::checkpoint_path() const {
   return parts_.config.checkpoint.directory + "/" + step_id(saving_);
 }
 
-void Trainer::resume(const std::string& id) {
+bool Trainer::resume(const std::string& id) {
   CheckpointFacts expected = facts();
   expected.config = to_json(parts_.config);  // with its data.remix
-  const CheckpointFacts found = parts_.checkpoints->load(parts_.plan, id, expected);
+  const Loaded loaded = parts_.checkpoints->load(parts_.plan, id, expected);
+  const CheckpointFacts& found = loaded.facts;
+  if (loaded.recompute && !recompute(loaded)) return false;
   parts_.loader.seek(DataCursor::from_json(found.cursor, "checkpoint cursor"),
                      parts_.config.data.remix ? Remix::allow : Remix::refuse);
   step_ = found.step;
   origin_ = found.origin;
+  return true;
+}
+
+// Another trainer of the same parts walks there, unseen: what it does is in no trace and no metrics.
+bool Trainer::recompute(const Loaded& to) {
+  TraceWriter silent({}, 0, 1);
+  Metrics unwritten("");
+  Hooks none;
+  Trainer again({parts_.config, parts_.plan, parts_.loader, parts_.dataset, parts_.program, silent,
+                 unwritten, none, nullptr, parts_.memory, 0, parts_.stop});
+  while (again.next_step() < to.facts.step) {
+    if (again.step().stop) return false;
+  }
+  const std::string place = fmt::format("resume from the seeds of step {}", to.facts.step);
+  const auto require = [&](const char* what, const std::string& found, const std::string& there) {
+    if (found == there) return;
+    throw Error(ErrorKind::refused, place,
+                fmt::format("{}: expected {}, as its manifest says, found {}", what, there, found));
+  };
+  require("state digest", parts_.checkpoints->state_digest(parts_.plan).hex(), to.recompute->hex());
+  require("data cursor", parts_.loader.cursor().to_json().dump(), to.facts.cursor.dump());
+  pipeline_idle_ = parts_.plan.pipeline_idle();
+  offload_ = parts_.plan.offload();
+  return true;
+}
+
+void Trainer::require_recomputable() const {
+  if (const auto why = cannot_recompute(facts())) {
+    throw Error(ErrorKind::refused, "checkpoint.strategy",
+                fmt::format("found seed, but {}; expected sharded or full", *why));
+  }
 }
 
 CheckpointFacts Trainer::facts() const {

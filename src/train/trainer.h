@@ -54,7 +54,9 @@ class Trainer {
   void save_in_background();  // the same, written while training goes on
   // Whether one has ended since, or has now been waited for; its Error, if it failed.
   bool saved_in_background(bool wait);
-  void resume(const std::string& id);                        // strict; Error refused | corrupt
+  // Strict; Error refused | corrupt. False: asked to stop while it computed the state again.
+  bool resume(const std::string& id);
+  void require_recomputable() const;  // Error refused unless seeds give what is saved
   void began_from(const Json& origin) { origin_ = origin; }  // for checkpoints: unless from seeds
   void trace_start();  // the state before the first step, into the trace
   std::int64_t next_step() const { return step_; }
@@ -63,6 +65,7 @@ class Trainer {
   void enter(std::int64_t step, Phase phase);
   std::int64_t memory_bytes() const;
   CheckpointFacts facts() const;
+  bool recompute(const Loaded& to);
   void record(const StepResult& result, double clip_factor, const std::vector<MicroBatch>& batches,
               const StepTotals& totals);
 

@@ -1,0 +1,44 @@
+// recomputation: see recomputation.h.
+#include "train/recomputation.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "checkpoint/locate.h"
+#include "data/loader.h"
+#include "train/config.h"
+#include "train/warm_start.h"
+
+namespace shardproof {
+namespace {
+
+Config config_of(const CheckpointFacts& facts) {
+  return parse_config_json(facts.config.dump(), "facts.config");
+}
+
+}  // namespace
+
+std::optional<std::string> cannot_recompute(const CheckpointFacts& facts) {
+  const DataCursor cursor = DataCursor::from_json(facts.cursor, "facts.cursor");
+  if (cursor.since > 0) {
+    return fmt::format("its mixture got other weights behind sample {}", cursor.since);
+  }
+  const bool warm = !config_of(facts).training.warm_start.empty();
+  if (facts.origin.empty() || (warm && facts.origin.contains("checkpoint"))) return std::nullopt;
+  return "the run began with " + facts.origin.dump();
+}
+
+void load_beginning(const Manifest& manifest, Plan& plan, Communicator& comm) {
+  const std::string where = config_of(manifest.facts).training.warm_start;
+  if (where.empty()) return;
+  // The very checkpoint: a folder's newest may be another one by now.
+  const std::string id = string_member(manifest.facts.origin, "checkpoint", "facts.origin");
+  const Located located = locate_checkpoint(where);
+  const Json found = load_warm_start(located.directory + "/" + id, plan, comm);
+  if (found == manifest.facts.origin) return;
+  throw Error(ErrorKind::refused, "resume from checkpoint " + manifest.id,
+              fmt::format("the weights it began with: expected {}, found {}",
+                          manifest.facts.origin.dump(), found.dump()));
+}
+
+}  // namespace shardproof
