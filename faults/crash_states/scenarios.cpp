@@ -124,8 +124,7 @@ Scenario found_after_a_kill(const Journal::Hook& reader) {
             world.journal().set_hook(reader);
             const auto disk = world.storage();
             const std::string newest = list_checkpoints(*disk).back();
-            testing::run_world(
-                1, [&](Communicator& comm) { read_durable(*disk, comm, newest); });
+            testing::run_world(1, [&](Communicator& comm) { read_durable(*disk, comm, newest); });
             world.promise(newest);
             return true;
           }};

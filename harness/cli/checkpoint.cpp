@@ -86,11 +86,11 @@ int list(const Arguments& arguments) {
       fmt::print("{:<20} unreadable: {}\n", plain(row["id"]), plain(row["error"]));
       continue;
     }
-    const std::string what = row["keeps"] == "seeds"
-                                 ? "seeds alone"
-                                 : fmt::format("{:>4} files {:>14} bytes",
-                                               row["files"].get<std::size_t>(),
-                                               row["bytes"].get<std::uint64_t>());
+    const std::string what =
+        row["keeps"] == "seeds"
+            ? "seeds alone"
+            : fmt::format("{:>4} files {:>14} bytes", row["files"].get<std::size_t>(),
+                          row["bytes"].get<std::uint64_t>());
     fmt::print("{:<20} step {:<8} {:<16} {:>31}  state {}\n", plain(row["id"]),
                row["step"].get<std::int64_t>(), plain(row["layout"]), what,
                plain(row["state_digest"]).substr(0, 12));
@@ -189,7 +189,8 @@ int verify_deep(Arguments arguments) {
 }
 
 constexpr const char* seeds_alone_note =
-    "; it keeps seeds alone: a resume trains again from the beginning, and compares the state digest";
+    "; it keeps seeds alone: a resume trains again from the beginning, and compares the state "
+    "digest";
 
 // All checkpoints of the directory unless one is named. 1 when any is damaged.
 int verify(const Arguments& arguments) {

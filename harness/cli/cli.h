@@ -25,6 +25,7 @@ void add_trace(CLI::App& app, int& status);
 void add_show(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
-void add_rank(CLI::App& app, int& status);  // hidden: a rank that the launcher started
+void add_rank(CLI::App& app, int& status);   // hidden: a rank that the launcher started
+void add_drill(CLI::App& app, int& status);  // hidden: the other process of a drill
 
 }  // namespace shardproof

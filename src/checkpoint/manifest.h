@@ -50,8 +50,8 @@ struct CheckpointFacts {
   Json cursor = Json::object();  // data cursor
   std::string data_digest;
   std::string tokenizer_digest;
-  std::string template_digest;             // of the chat or document template; "none"
-  std::string packing;                     // "none" | "documents"
+  std::string template_digest;  // of the chat or document template; "none"
+  std::string packing;          // "none" | "documents"
   // {"decay": {"parameters": count, "names_sha256": of the names, a line each}, "no_decay": {..}}
   Json parameter_groups = Json::object();
   Json seeds = Json::object();
@@ -81,7 +81,7 @@ struct Manifest {
   std::vector<ManifestEntry> entries;  // sorted by (name, what, piece, range.lo)
 
   Digest state_digest() const;  // of the entries, or what seeds_alone says
-  std::string print() const;  // JSON text
+  std::string print() const;    // JSON text
   static Manifest parse(std::string_view text, const std::string& file);
 };
 

@@ -5,8 +5,8 @@
 // other checkpoints are untouched. Saving an existing id again: success when what is there is whole
 // and its state digest, step, cursor, seeds, data and tokenizer are equal (nothing written, but its
 // name made durable: its writer may have died before that; one that keeps seeds alone stays so),
-// else Error conflict naming both. A failure on one rank is an Error on all of them. Collective; torch-free. Thread rule: the rank's
-// thread.
+// else Error conflict naming both. A failure on one rank is an Error on all of them. Collective;
+// torch-free. Thread rule: the rank's thread.
 #pragma once
 
 #include <span>

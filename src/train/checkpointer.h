@@ -51,6 +51,12 @@ class Checkpointer {
   // Empty id: the newest. After an Error the plan's state is unspecified. The checkpoint's name is
   // durable when it returns.
   virtual Loaded load(Plan& plan, const std::string& id, const CheckpointFacts& expected) = 0;
+  // The same for another Case that this one's whole state begins: logical pieces (numerics and
+  // training.micro_batch), reduction and kernels may differ, and must; all else is refused as
+  // above, and so is a checkpoint of seeds alone. The origin of the facts says what was there and
+  // changed.
+  virtual Loaded load_new_case(Plan& plan, const std::string& id,
+                               const CheckpointFacts& expected) = 0;
   virtual Digest state_digest(Plan& plan) = 0;  // that a save would have now
 };
 

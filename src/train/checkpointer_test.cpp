@@ -239,8 +239,7 @@ TEST(Checkpointer, HowFarWhereAndHowARunGoesMayDiffer) {
     StatePlan plan(comm, testing::small_pieces(), all_kinds, 0);
     CheckpointFacts facts = facts_of(config);
     facts.versions["shardproof"] = "9.9";
-    EXPECT_EQ(make_checkpointer(*storage, comm)->load(plan, "step-00000010", facts).facts.step,
-              10);
+    EXPECT_EQ(make_checkpointer(*storage, comm)->load(plan, "step-00000010", facts).facts.step, 10);
   });
 }
 

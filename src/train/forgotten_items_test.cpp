@@ -43,6 +43,9 @@ class Careless : public Checkpointer {
     if (forgets_ == "cursor") facts.cursor = mine.cursor;
     return {facts};
   }
+  Loaded load_new_case(Plan& plan, const std::string& id, const CheckpointFacts& mine) override {
+    return inner_->load_new_case(plan, id, mine);
+  }
   Digest state_digest(Plan& plan) override { return inner_->state_digest(plan); }
   std::string save(Plan& plan, const CheckpointFacts& facts) override {
     return inner_->save(plan, facts);

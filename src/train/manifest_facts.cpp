@@ -257,8 +257,7 @@ std::vector<Damage> contradictions(const Manifest& manifest) {
   if (const auto why = manifest.seeds_alone ? cannot_recompute(facts) : std::nullopt) {
     out.push_back({"seeds_alone", "a run that its seeds give", *why});
   }
-  auto wrong =
-      manifest.seeds_alone ? std::nullopt : wrong_piece(manifest, shape_of(config));
+  auto wrong = manifest.seeds_alone ? std::nullopt : wrong_piece(manifest, shape_of(config));
   if (wrong) {
     out.push_back(std::move(*wrong));
   } else if (const Json groups = parameter_groups_of(config); groups != facts.parameter_groups) {

@@ -191,19 +191,30 @@ std::string Trainer::checkpoint_path() const {
 }
 
 bool Trainer::resume(const std::string& id) {
+  const Loaded loaded = parts_.checkpoints->load(parts_.plan, id, expected());
+  if (loaded.recompute && !recompute(loaded)) return false;
+  go_on_from(loaded.facts);
+  return true;
+}
+
+void Trainer::begin_case(Checkpointer& from, const std::string& id) {
+  go_on_from(from.load_new_case(parts_.plan, id, expected()).facts);
+}
+
+CheckpointFacts Trainer::expected() const {
   CheckpointFacts expected = facts();
   expected.config = to_json(parts_.config);  // with its data.remix
-  const Loaded loaded = parts_.checkpoints->load(parts_.plan, id, expected);
-  const CheckpointFacts& found = loaded.facts;
-  if (loaded.recompute && !recompute(loaded)) return false;
+  return expected;
+}
+
+void Trainer::go_on_from(const CheckpointFacts& found) {
   parts_.loader.seek(DataCursor::from_json(found.cursor, "checkpoint cursor"),
                      parts_.config.data.remix ? Remix::allow : Remix::refuse);
   step_ = found.step;
   origin_ = found.origin;
-  return true;
 }
 
-// Another trainer of the same parts walks there, unseen: what it does is in no trace and no metrics.
+// Another trainer of the same parts walks there, unseen: in no trace and no metrics.
 bool Trainer::recompute(const Loaded& to) {
   TraceWriter silent({}, 0, 1);
   Metrics unwritten("");
@@ -224,6 +235,10 @@ bool Trainer::recompute(const Loaded& to) {
   pipeline_idle_ = parts_.plan.pipeline_idle();
   offload_ = parts_.plan.offload();
   return true;
+}
+
+Digest Trainer::state_digest() {
+  return parts_.checkpoints->state_digest(parts_.plan);
 }
 
 void Trainer::require_recomputable() const {
