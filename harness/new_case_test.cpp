@@ -14,6 +14,7 @@
 #include "harness/world.h"
 #include "invariants/trace_checks.h"
 #include "train/case_testing.h"
+#include "train/manifest_testing.h"
 
 namespace shardproof {
 namespace {
@@ -137,6 +138,18 @@ TEST_F(NewCase, WhatIsTrainedOnWhatCannotChangeAndSomethingMust) {
   }
   expect_error(ErrorKind::bad_input, {"nothing that makes another Case differs"},
                [&] { begin("run.layout=dp1"); });
+}
+
+TEST_F(NewCase, OtherKernelsAreOneToo) {
+  const auto old = posix_storage(folder_.file("old"), false);
+  testing::reseal(*old, id, [](Manifest& manifest) {
+    manifest.facts.kernel_fingerprint = "those of another machine";
+  });
+  Config config = old_case();
+  config.checkpoint.directory = folder_.file("old");
+  expect_error(ErrorKind::refused, {"kernel fingerprint", "resume --new-case"},
+               [&] { run(config, id); });
+  EXPECT_EQ(begin("run.deadline=59").ranks[0].steps[0].step, 2);
 }
 
 TEST_F(NewCase, SeedsAloneHaveNoStateToBeginWith) {

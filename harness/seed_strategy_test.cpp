@@ -108,7 +108,8 @@ TEST(SeedStrategy, AWarmStartIsComputedFromItsWeightsWhileTheyAreThere) {
   run(first, posix_storage(folder.file("first"), true), "step-00000002");
   expect_pass(check_resume(uncut, run(warm, storage, "step-00000002"), 2));
   std::filesystem::remove_all(folder.file("first"));
-  expect_error(ErrorKind::bad_input, {"first"}, [&] { run(warm, storage, "step-00000002"); });
+  expect_error(ErrorKind::bad_input, {"the weights", "first", "it began with"},
+               [&] { run(warm, storage, "step-00000002"); });
 }
 
 TEST(SeedStrategy, AMixtureOfOtherWeightsIsRefusedBeforeItTrains) {
@@ -117,14 +118,19 @@ TEST(SeedStrategy, AMixtureOfOtherWeightsIsRefusedBeforeItTrains) {
   config.data.samples = DataSection().samples;
   config.data.sources = {{"a", 0.7, "synthetic", "", 40}, {"b", 0.3, "synthetic", "", 7}};
   run(config, storage);
-  const Trace again = run(seeds("dp2.zero1", 2), memory_storage());
   config.training.steps = 4;
-  run(config, storage, "step-00000002");  // unmixed again it goes on
-  config.data.sources[0].weight = 0.2;
-  config.data.remix = true;
+  run(config, storage, "step-00000002");  // of the same weights it goes on
+  Config other = config;
+  other.data.sources[0].weight = 0.2;
+  other.data.remix = true;
+  expect_error(ErrorKind::refused, {"data.remix", "seeds alone", "sharded or full"},
+               [&] { run(other, storage, "step-00000002"); });
+  const std::shared_ptr<Storage> tensors = memory_storage();
+  config.checkpoint.strategy = "sharded";
+  run(config, tensors);
   expect_error(ErrorKind::refused,
                {"checkpoint.strategy", "other weights behind sample 48", "sharded or full"},
-               [&] { run(config, storage, "step-00000002"); });
+               [&] { run(other, tensors, "step-00000002"); });
 }
 
 TEST(SeedStrategy, IsVerifiedByContinuingItToo) {

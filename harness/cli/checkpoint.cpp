@@ -298,7 +298,7 @@ CLI::App* add_verb(CLI::App& parent, const char* name, const char* description,
 
 void add_checkpoint(CLI::App& app, int& status) {
   CLI::App* group = app.add_subcommand(
-      "checkpoint", "Look at checkpoints: list, show, verify, diff, export, import");
+      "checkpoint", "Look at checkpoints: list, show, verify, diff, export, import, prune");
   group->require_subcommand(1);
   group->footer(
       "Examples:\n"
@@ -363,6 +363,7 @@ void add_checkpoint(CLI::App& app, int& status) {
     }
   });
   add_weights(*group, status);
+  add_prune(*group, status);
 }
 
 }  // namespace shardproof

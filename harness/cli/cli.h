@@ -18,6 +18,7 @@ void add_layouts(CLI::App& app, int& status);
 void add_train(CLI::App& app, int& status);
 void add_resume(CLI::App& app, int& status);
 void add_weights(CLI::App& checkpoint, int& status);  // checkpoint export, import
+void add_prune(CLI::App& checkpoint, int& status);    // checkpoint prune
 void add_checkpoint(CLI::App& app, int& status);
 void add_faults(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);

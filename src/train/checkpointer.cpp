@@ -156,6 +156,13 @@ void require_expected(const CheckpointFacts& expected, const Manifest& manifest)
       manifest.seeds_alone ? contradictions(manifest) : contradictions(manifest.facts),
       "checkpoint " + manifest.id);
   differences_of(expected, manifest).refuse(resume_from(manifest));
+  const Config config = parse_config_json(expected.config.dump(), "this run's config");
+  if (manifest.seeds_alone && config.data.remix) {
+    throw Error(
+        ErrorKind::refused, resume_from(manifest),
+        "data.remix: it keeps seeds alone, which give no state with other weights; expected "
+        "a checkpoint of strategy sharded or full");
+  }
 }
 
 // The origin of a run that begins a new Case with this checkpoint's state.

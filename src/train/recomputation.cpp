@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "checkpoint/agreement.h"
 #include "checkpoint/locate.h"
 #include "data/loader.h"
 #include "train/config.h"
@@ -33,12 +34,18 @@ void load_beginning(const Manifest& manifest, Plan& plan, Communicator& comm) {
   if (where.empty()) return;
   // The very checkpoint: a folder's newest may be another one by now.
   const std::string id = string_member(manifest.facts.origin, "checkpoint", "facts.origin");
-  const Located located = locate_checkpoint(where);
-  const Json found = load_warm_start(located.directory + "/" + id, plan, comm);
+  const std::string place =
+      fmt::format("resume from checkpoint {}: the weights {} it began with", manifest.id, where);
+  Json found;
+  try {
+    const auto directory = agreed(comm, [&] { return locate_checkpoint(where).directory; });
+    found = load_warm_start(directory.front() + "/" + id, plan, comm);
+  } catch (const AgreedError& error) {
+    throw Error(error.kind(), place, error.what());
+  }
   if (found == manifest.facts.origin) return;
-  throw Error(ErrorKind::refused, "resume from checkpoint " + manifest.id,
-              fmt::format("the weights it began with: expected {}, found {}",
-                          manifest.facts.origin.dump(), found.dump()));
+  throw Error(ErrorKind::refused, place,
+              fmt::format("expected {}, found {}", manifest.facts.origin.dump(), found.dump()));
 }
 
 }  // namespace shardproof

@@ -55,7 +55,9 @@ StepResult Trainer::step() {
   metrics.begin_step(step_);
   bytes_sent_ = plan.bytes_sent();
   plan.begin_step(step_);
+  const std::vector<std::int64_t> given = given_by_source();
   const auto batches = timed(Part::data, [&] { return parts_.loader.next(); });
+  metrics.current().sources = taken_since(given);
 
   // Token count first: every loss is a sum, and the one division comes after the global sums.
   const std::int64_t tokens =
@@ -91,6 +93,28 @@ StepResult Trainer::step() {
   record(result, at.clip_factor, batches, totals);
   ++step_;
   return result;
+}
+
+// How many samples each source of a mixture has given so far.
+std::vector<std::int64_t> Trainer::given_by_source() const {
+  std::vector<std::int64_t> given;
+  if (parts_.config.data.sources.empty()) return given;
+  for (const SourceCursor& at : parts_.loader.cursor().sources) {
+    given.push_back(at.epoch * at.size + at.taken);
+  }
+  return given;
+}
+
+// Which source gives a sample is a function of its place: no rank need ask another.
+std::vector<SourceMetrics> Trainer::taken_since(const std::vector<std::int64_t>& given) const {
+  std::vector<SourceMetrics> taken;
+  const std::vector<std::int64_t> now = given_by_source();
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const std::int64_t samples = now[i] - given[i];
+    taken.push_back(
+        {parts_.config.data.sources[i].name, samples, samples * parts_.config.model.sequence});
+  }
+  return taken;
 }
 
 void Trainer::enter(std::int64_t step, Phase phase) {

@@ -68,6 +68,8 @@ class Trainer {
  private:
   void enter(std::int64_t step, Phase phase);
   std::int64_t memory_bytes() const;
+  std::vector<std::int64_t> given_by_source() const;
+  std::vector<SourceMetrics> taken_since(const std::vector<std::int64_t>& given) const;
   CheckpointFacts facts() const;
   bool recompute(const Loaded& to);
   CheckpointFacts expected() const;  // of a checkpoint that this run goes on from
