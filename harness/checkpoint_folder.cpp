@@ -68,4 +68,15 @@ void refuse_other_run(const Config& config) {
                           manifest.facts.run_line, text, what_to_do));
 }
 
+void refuse_any_run(const std::string& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) return;
+  const std::vector<std::string> ids = list_checkpoints(*posix_storage(folder, false));
+  if (ids.empty()) return;
+  throw Error(ErrorKind::conflict, "checkpoint folder " + folder,
+              fmt::format("holds {}; a folder takes the checkpoints of one Case: expected another "
+                          "one for a new Case",
+                          ids.back()));
+}
+
 }  // namespace shardproof

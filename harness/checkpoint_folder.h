@@ -12,5 +12,7 @@ namespace shardproof {
 // cannot be read. It names the folder, the run found in it and what can be done. Precondition:
 // check(config). Error bad_input when the data cannot be opened.
 void refuse_other_run(const Config& config);
+// For a new Case that begins with a checkpoint: Error conflict where the folder holds any.
+void refuse_any_run(const std::string& folder);
 
 }  // namespace shardproof

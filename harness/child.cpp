@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "harness/exec_arguments.h"
 
@@ -37,9 +38,10 @@ bool read_all(int fd, Deadline deadline, std::string& output) {
 }
 
 [[noreturn]] void become(std::vector<char*>& arguments, std::vector<char*>& environment, int out,
-                         int failure) {
+                         int failure, pid_t parent) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);  // it died before that
   ::dup2(out, STDOUT_FILENO);
   ::dup2(out, STDERR_FILENO);
   const int input = ::open("/dev/null", O_RDONLY);
@@ -71,10 +73,13 @@ int wait_status(pid_t pid) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-}  // namespace
+struct Started {
+  pid_t pid = -1;
+  int out = -1;  // its stdout and stderr
+};
 
-ChildResult run_child(const std::vector<std::string>& command, Duration deadline,
-                      const std::map<std::string, std::string>& environment) {
+Started start(const std::vector<std::string>& command,
+              const std::map<std::string, std::string>& environment) {
   auto arguments = command;
   auto variables = merged_environment(environment);
   auto argv = exec_pointers(arguments);
@@ -82,25 +87,97 @@ ChildResult run_child(const std::vector<std::string>& command, Duration deadline
   int out[2], failure[2];
   if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(failure, O_CLOEXEC) != 0)
     throw Error(ErrorKind::environment, command[0], std::strerror(errno));
+  const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid == 0) become(argv, envp, out[1], failure[1]);
+  if (pid == 0) become(argv, envp, out[1], failure[1], parent);
   ::close(out[1]);
   ::close(failure[1]);
   int reason = 0;
   const bool failed = pid < 0 || ::read(failure[0], &reason, sizeof reason) == sizeof reason;
   ::close(failure[0]);
-  ChildResult result;
-  if (!failed) {
-    const auto end = Deadline::after(deadline);
-    result.timed_out = !read_all(out[0], end, result.output) || !ended_in_time(pid, end);
-    if (result.timed_out) ::kill(-pid, SIGKILL);
-  }
+  if (!failed) return {pid, out[0]};
   ::close(out[0]);
-  if (pid > 0) result.exit_code = wait_status(pid);
-  if (failed)
-    throw Error(ErrorKind::environment, command[0],
-                std::string("cannot be started: ") + std::strerror(reason ? reason : EAGAIN));
+  if (pid > 0) wait_status(pid);
+  throw Error(ErrorKind::environment, command[0],
+              std::string("cannot be started: ") + std::strerror(reason ? reason : EAGAIN));
+}
+
+}  // namespace
+
+ChildResult run_child(const std::vector<std::string>& command, Duration deadline,
+                      const std::map<std::string, std::string>& environment) {
+  const Started started = start(command, environment);
+  ChildResult result;
+  const auto end = Deadline::after(deadline);
+  result.timed_out = !read_all(started.out, end, result.output) || !ended_in_time(started.pid, end);
+  if (result.timed_out) ::kill(-started.pid, SIGKILL);
+  ::close(started.out);
+  result.exit_code = wait_status(started.pid);
   return result;
+}
+
+Child::Child(const std::vector<std::string>& command, Duration deadline,
+             const std::map<std::string, std::string>& environment)
+    : deadline_(Deadline::after(deadline)) {
+  const Started started = start(command, environment);
+  pid_ = started.pid;
+  out_ = started.out;
+  ::fcntl(out_, F_SETFL, O_NONBLOCK);
+  exited_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
+}
+
+Child::~Child() {
+  if (!ended_) {
+    ::kill(-pid_, SIGKILL);
+    wait_status(pid_);
+  }
+  if (out_ >= 0) ::close(out_);
+  if (exited_ >= 0) ::close(exited_);
+}
+
+void Child::read_some() {
+  char buffer[4096];
+  while (out_ >= 0) {
+    const ssize_t got = ::read(out_, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    if (got <= 0) {
+      ::close(out_);
+      out_ = -1;
+      return;
+    }
+    result_.output.append(buffer, static_cast<std::size_t>(got));
+  }
+}
+
+bool Child::ended(Duration wait) {
+  const Deadline until = Deadline::after(std::min(wait, deadline_.left()));
+  for (bool first = true; !ended_; first = false) {
+    read_some();
+    int status = 0;
+    // Its output may outlive it, and it its output: both must have ended.
+    if (out_ < 0 && ::waitpid(pid_, &status, WNOHANG) == pid_) {
+      result_.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      ended_ = true;
+    } else if (deadline_.expired()) {
+      result_.timed_out = true;
+      ::kill(-pid_, SIGKILL);
+      result_.exit_code = wait_status(pid_);
+      ended_ = true;
+    } else if (!first && until.expired()) {
+      break;
+    } else {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until.left());
+      pollfd ready{out_ >= 0 ? out_ : exited_, POLLIN, 0};
+      ::poll(&ready, 1, static_cast<int>(std::clamp<long long>(left.count(), 0, 1000)));
+    }
+  }
+  return ended_;
+}
+
+const ChildResult& Child::result() const {
+  SP_CHECK(ended_, "a child that has not ended");
+  return result_;
 }
 
 std::string own_executable() {

@@ -7,9 +7,11 @@
 
 #include "base/error.h"
 #include "checkpoint/load.h"
+#include "harness/drill.h"
 #include "harness/layout_run.h"
 #include "invariants/trace_checks.h"
 #include "train/config.h"
+#include "train/manifest_facts.h"
 
 namespace shardproof {
 namespace {
@@ -38,16 +40,42 @@ Config config_of(const Manifest& manifest, const Continuation& what) {
   config.run.backend = "threads";
   config.run.fault.clear();
   config.training.steps = static_cast<int>(manifest.facts.step) + what.steps;
-  if (!what.layout.empty() && what.layout != config.run.layout) {
-    config.run.layout = what.layout;
-    config.parallel = {};
-    config.training.accumulation = 0;  // follows from the layout
-  }
+  if (!what.layout.empty()) config = on_layout(config, what.layout);
   check(config);
   return config;
 }
 
 }  // namespace
+
+Config on_layout(Config config, const std::string& layout) {
+  if (layout == config.run.layout) return config;
+  config.run.layout = layout;
+  config.parallel = {};
+  config.training.accumulation = 0;  // follows from the layout
+  return config;
+}
+
+DrillResult continue_for_drill(const Continuation& what) {
+  const auto storage = posix_storage(what.directory, false);
+  const std::string place = what.directory + ": checkpoint " + what.id;
+  const std::vector<Damage> damages = verify_checkpoint(*storage, what.id);
+  if (!damages.empty()) {
+    throw Error(ErrorKind::corrupt, place + ": " + damages[0].where,
+                fmt::format("expected {}, found {}", damages[0].expected, damages[0].found));
+  }
+  const Manifest manifest = read_manifest(*storage, what.id);
+  require_consistent(contradictions(manifest), place);
+  DrillResult result;
+  RunRequest request;
+  request.config = config_of(manifest, what);
+  request.resume = what.id;
+  request.on_step = [&](const StepResult& step, const StepMetrics&) {
+    result.steps.push_back(step);
+  };
+  request.on_state = [&](const Digest& state) { result.state = state; };
+  run_on_threads(request);
+  return result;
+}
 
 Verdict continue_checkpoint(const Continuation& what) {
   if (what.steps < 2) {

@@ -4,7 +4,11 @@
 // itself.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "base/expect_error.h"
+#include "base/json.h"
+#include "base/temp_folder.h"
 #include "harness/layout_list.h"
 #include "harness/world.h"
 #include "invariants/trace_checks.h"
@@ -67,6 +71,43 @@ TEST_F(MixtureResume, EveryLayoutTakesTheSamplesOfOneRankAndResumes) {
     expect_pass(check_resume(uncut, resumed, 2));
     expect_pass(check_data(resumed, &uncut));
   }
+}
+
+TEST_F(MixtureResume, AnotherDataDegreeGoesOnWithTheSameSamplesAndBits) {
+  Config config = mixture();
+  config.run.layout = "dp2.zero1";
+  const Trace uncut = run(saving(config, 2));
+  for (const char* layout : {"dp4.zero3", "dp3", "dp1"}) {
+    SCOPED_TRACE(layout);
+    config.run.layout = layout;
+    const Trace resumed = run(saving(config, 0), "step-00000002");
+    expect_pass(check_resume(uncut, resumed, 2));
+    expect_pass(check_data(resumed, &uncut));
+  }
+}
+
+TEST_F(MixtureResume, TheMetricsCountEachSourceOverAllRanks) {
+  const TempFolder folder;
+  RunRequest request;
+  request.config = mixture();
+  request.config.run.layout = "dp3.zero1";
+  request.metrics_file = folder.file("metrics.jsonl");
+  run_on_threads(request);
+  std::ifstream file(request.metrics_file);
+  std::int64_t a = 0, b = 0, lines = 0;
+  for (std::string line; std::getline(file, line); ++lines) {
+    const Json json = parse_json(line, "metrics");
+    const Json& sources = json.at("sources");
+    a += sources.at("a").at("samples").get<std::int64_t>();
+    b += sources.at("b").at("samples").get<std::int64_t>();
+    EXPECT_EQ(sources.at("a").at("tokens").get<std::int64_t>() +
+                  sources.at("b").at("tokens").get<std::int64_t>(),
+              json.at("tokens").get<std::int64_t>());
+  }
+  const double all = static_cast<double>(a + b);
+  EXPECT_EQ(lines, 6);
+  EXPECT_EQ(a + b, 6 * request.config.training.global_batch);
+  EXPECT_NEAR(static_cast<double>(a), 0.7 * all, 1.0);  // ceil(log2(2))
 }
 
 TEST_F(MixtureResume, OtherWeightsAreRefusedUnlessTold) {

@@ -27,6 +27,8 @@ TraceOptions traced_with_fault(const RunRequest& request) {
 
 std::vector<Fact> request_facts(const RunRequest& request) {
   std::vector<Fact> facts{{"checkpoint to resume", request.resume.value_or("none")},
+                          {"--fallback", on_or_off(request.fallback)},
+                          {"--new-case", on_or_off(!request.new_case_from.empty())},
                           {"--metrics", on_or_off(wants_metrics(request))},
                           {"--trace", on_or_off(!request.trace.directory.empty())},
                           {"fault", on_or_off(traced_with_fault(request).fault.has_value())}};

@@ -13,7 +13,7 @@
 namespace shardproof {
 
 // Every key of the config (but the path of the data: machines may differ; its digest may not), the
-// checkpoint to resume, and whether metrics, a trace and a fault are on.
+// checkpoint to resume and how, and whether metrics, a trace and a fault are on.
 std::vector<Fact> request_facts(const RunRequest& request);
 
 // The program, its kernels, the data, the number of ranks.

@@ -48,6 +48,16 @@ TEST(RankFacts, EveryKeyOfTheConfigIsOneButThoseThatMayDiffer) {
   }
 }
 
+TEST(RankFacts, HowARunGoesOnIsOne) {
+  RunRequest plain, other;
+  plain.resume = other.resume = "step-00000002";
+  other.fallback = true;
+  EXPECT_EQ(differing(plain, other), std::vector<std::string>{"--fallback"});
+  other = plain;
+  other.new_case_from = "ckpt";
+  EXPECT_EQ(differing(plain, other), std::vector<std::string>{"--new-case"});
+}
+
 TEST(RankFacts, ASourceMayLieElsewhereOnAnotherMachine) {
   RunRequest here;
   here.config.data.sources = {{"a", 1, "text", "/here/a.txt", 4096}};

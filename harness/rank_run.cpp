@@ -13,8 +13,11 @@
 #include "checkpoint/agreement.h"
 #include "checkpoint/background_save.h"
 #include "checkpoint/set_aside.h"
+#include "harness/child.h"
+#include "harness/drill.h"
 #include "harness/initial_parameters.h"
 #include "harness/output_path.h"
+#include "harness/prepare.h"
 #include "harness/rank_facts.h"
 #include "harness/rank_faults.h"
 #include "harness/rank_guards.h"
@@ -136,12 +139,15 @@ class RankRun {
                      checkpointer.get(), ledger, peak_flops(), request_.stop});
     trace_.run(run_facts(mesh));
     if (request_.resume) {
-      if (request_.fallback) set_aside(*storage);
-      trainer.resume(*request_.resume);
+      if (!go_on(trainer, storage.get())) return;
     } else if (!config_.training.warm_start.empty()) {
       trainer.began_from(load_warm_start(config_.training.warm_start, *plan, *comm_));
     }
     hooks_.begin(*plan);
+    if (!trainer.origin().empty()) {
+      trace_.event(
+          Json{{"kind", "origin"}, {"step", trainer.next_step()}, {"origin", trainer.origin()}});
+    }
     agree_on(*comm_, {{"next step", std::to_string(trainer.next_step())}});
     agree_on_parameters(mesh, *plan);
     if (!request_.resume && config_.training.warm_start.empty()) {
@@ -159,11 +165,28 @@ class RankRun {
     trace_.end(trainer.next_step());
   }
 
+  // False: asked to stop meanwhile.
+  bool go_on(Trainer& trainer, Storage* storage) {
+    if (!request_.new_case_from.empty()) {
+      const auto from = posix_storage(request_.new_case_from, false);
+      trainer.begin_case(*make_checkpointer(*from, *comm_), *request_.resume);
+      return true;
+    }
+    if (request_.fallback) set_aside(*storage);
+    return trainer.resume(*request_.resume);
+  }
+
   void steps(Trainer& trainer, Checkpointer* checkpoints) {
+    std::optional<Drill> drill;
+    if (config_.checkpoint.drill_every > 0) {
+      drill.emplace(config_, drill_options(), *comm_,
+                    [](const std::string& text) { fmt::print(stderr, "shardproof: {}\n", text); });
+    }
     std::optional<Saver> saver;
     if (checkpoints != nullptr) {
-      saver.emplace(config_.checkpoint, trainer, *checkpoints,
-                    [&](const std::string& why) { warn(why); });
+      saver.emplace(
+          config_.checkpoint, trainer, *checkpoints, [&](const std::string& why) { warn(why); },
+          drill ? &*drill : nullptr);
     }
     bool stop = false;
     while (trainer.next_step() < config_.training.steps && !stop) {
@@ -171,11 +194,26 @@ class RankRun {
       trace_calls(result.step, "step");
       if (comm_->rank() == 0 && request_.on_step) request_.on_step(result, metrics_.last());
       stop = result.stop;
+      if (drill) drill->after_step(result, [&] { return trainer.state_digest(); });
       if (saver) saver->after_step();
       trace_calls(trainer.next_step() - 1, "save");
     }
     if (saver) saver->finish();
+    if (drill) drill->finish(stop);
+    if (request_.on_state) {
+      const Digest state = trainer.state_digest();
+      if (comm_->rank() == 0) request_.on_state(state);
+    }
     trace_calls(trainer.next_step() - 1, "save");
+  }
+
+  DrillOptions drill_options() const {
+    constexpr int patience = 10;  // a drill starts a process, reads all and trains: not one wait
+    DrillOptions options;
+    options.every = config_.checkpoint.drill_every;
+    options.program = request_.program.empty() ? own_executable() : request_.program;
+    options.deadline = patience * wait_limit(config_);
+    return options;
   }
 
   PlanOptions plan_options() const {
@@ -225,7 +263,8 @@ class RankRun {
   std::shared_ptr<Storage> plain_storage() const {
     if (request_.storage) return request_.storage;
     if (config_.checkpoint.directory.empty()) return nullptr;
-    return posix_storage(config_.checkpoint.directory, !request_.resume);
+    const bool fresh = !request_.resume || !request_.new_case_from.empty();
+    return posix_storage(config_.checkpoint.directory, fresh);
   }
 
   // All ranks measure at once, so that the sum is what the machine gives to all of them together.

@@ -55,6 +55,7 @@ Json request_to_json(const RunRequest& request) {
               {"metrics_directory", request.metrics_directory},
               {"resume", request.resume ? Json(*request.resume) : Json(nullptr)},
               {"fallback", request.fallback},
+              {"new_case_from", request.new_case_from},
               {"report_steps", request.on_step != nullptr}};
 }
 
@@ -65,6 +66,7 @@ RunRequest request_from_json(const Json& json, const std::string& file) {
   request.metrics_file = string_member(json, "metrics_file", file);
   request.metrics_directory = string_member(json, "metrics_directory", file);
   request.fallback = boolean_member(json, "fallback", file);
+  request.new_case_from = string_member(json, "new_case_from", file);
   if (!member(json, "resume", file).is_null()) request.resume = string_member(json, "resume", file);
   if (boolean_member(json, "report_steps", file)) {
     request.on_step = [](const StepResult& result, const StepMetrics& metrics) {

@@ -30,11 +30,15 @@ struct RunRequest {
   std::string metrics_directory;      // metrics.rank_00000.jsonl of every rank; empty: none
   std::optional<std::string> resume;  // checkpoint id; "" is the newest
   bool fallback = false;              // damaged checkpoints behind it are set aside
+  // Not empty: `resume` lies in this folder and begins a new Case; nothing in the folder changes.
+  std::string new_case_from;
   std::function<void(const StepResult&, const StepMetrics&)> on_step;  // rank 0, after each step
+
+  std::function<void(const Digest&)> on_state;  // rank 0: of the state behind the last step
 
   // MPI ranks only.
   Duration launch_deadline = std::chrono::hours(24 * 30);  // of the whole run
-  std::string program;   // the command `shardproof`; empty: this executable is it
+  std::string program;   // the command `shardproof`, for drills too; empty: this executable is it
   std::string hostfile;  // of mpirun; empty: this machine, oversubscribed
 
   // Thread ranks only.

@@ -74,5 +74,13 @@ TEST(LostSync, OfAnIdThatIsThereIsNeededAfterAKill) {
   EXPECT_GT(survey(scenario).count(Verdict::broken), 0u);
 }
 
+// The same of one that a resume goes on from: the sync that it makes is the one that is needed.
+TEST(LostSync, OfWhatAResumeFoundIsNeededAfterAKill) {
+  const auto none = [](const Operation& operation) {
+    return is_sync(operation) ? Do::nothing : Do::it;
+  };
+  EXPECT_GT(survey(found_after_a_kill(none)).count(Verdict::broken), 0u);
+}
+
 }  // namespace
 }  // namespace shardproof::crash

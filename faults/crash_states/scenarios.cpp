@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "checkpoint/background_save.h"
 #include "checkpoint/retention.h"
+#include "checkpoint/verify.h"
 
 namespace shardproof::crash {
 namespace {
@@ -26,6 +27,11 @@ std::vector<SaveItem> share_of(testing::State& state, const Communicator& comm) 
 void save_as_one_file(std::unique_ptr<Communicator> comm, Storage& storage, const std::string& id,
                       testing::State& state) {
   save_checkpoint(storage, *comm, id, facts_of(id), share_of(state, *comm), SaveAs::full);
+}
+
+void save_seeds_alone(std::unique_ptr<Communicator> comm, Storage& storage, const std::string& id,
+                      testing::State& state) {
+  save_checkpoint(storage, *comm, id, facts_of(id), share_of(state, *comm), SaveAs::seeds);
 }
 
 // The state is gone as soon as it is copied.
@@ -88,7 +94,9 @@ std::vector<Scenario> plain_saves() {
 std::vector<Scenario> other_saves() {
   std::vector<Scenario> out{
       {"a save into one file, 3 ranks", one_checkpoint,
-       once([](CrashWorld& world) { world.save("step-2", 2, 3, save_as_one_file); })}};
+       once([](CrashWorld& world) { world.save("step-2", 2, 3, save_as_one_file); })},
+      {"a save of seeds alone, 2 ranks", one_checkpoint,
+       once([](CrashWorld& world) { world.save("step-2", 2, 2, save_seeds_alone); })}};
   for (const int ranks : {1, 2, 3}) {
     out.push_back(
         {fmt::format("background save, {} ranks", ranks), one_checkpoint,
@@ -105,6 +113,21 @@ std::vector<Scenario> interrupted_saves() {
       after_interruption("a save that fails", Do::fail, false, ""),
       after_interruption("a save told of a failure of what was done", Do::then_fail, false, ""),
       after_interruption("the same save after a failed one", Do::fail, false, "step-2")};
+}
+
+Scenario found_after_a_kill(const Journal::Hook& reader) {
+  return {"a resume from what a killed save left", one_checkpoint,
+          [reader](CrashWorld& world, int turn) {
+            const bool more =
+                world.interrupted(turn, Do::fail, true, [&] { world.save("step-2", 2, 1); });
+            if (!more) return false;
+            world.journal().set_hook(reader);
+            const auto disk = world.storage();
+            const std::string newest = list_checkpoints(*disk).back();
+            testing::run_world(1, [&](Communicator& comm) { read_durable(*disk, comm, newest); });
+            world.promise(newest);
+            return true;
+          }};
 }
 
 std::vector<Scenario> two_writers() {

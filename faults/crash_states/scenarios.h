@@ -17,7 +17,10 @@ void one_checkpoint(CrashWorld& world);  // "step-1", the state of seed 1, writt
 std::vector<Scenario> plain_saves();  // first and later saves on 1, 2 and 3 ranks
 std::vector<Scenario> other_saves();  // in the background, on 1, 2 and 3 ranks; into one file
 std::vector<Scenario>
-interrupted_saves();                  // a save after a killed or a failed one, at any operation
+interrupted_saves();  // a save after a killed or a failed one, at any operation
+// A save is killed at each operation in turn; then a fresh process goes on from the newest
+// checkpoint that it finds: from there on it must not be lost. `reader`: between it and the disk.
+Scenario found_after_a_kill(const Journal::Hook& reader = {});
 std::vector<Scenario> two_writers();  // of one id, one within the other at any operation
 
 void three_checkpoints(CrashWorld& world);  // "step-1", "step-2", "step-3", of their seeds

@@ -33,6 +33,12 @@ TEST(CrashStates, OfInterruptedSavesAreOldOrNew) {
   EXPECT_EQ(all.count(Verdict::none_yet), 0u);
 }
 
+TEST(CrashStates, OfWhatAResumeFoundAreThatOne) {
+  const Tally all = testing::expect_none_broken({found_after_a_kill()}, 1);
+  EXPECT_GT(all.different, 100u);
+  EXPECT_GT(all.count(Verdict::new_one), 0u);
+}
+
 TEST(CrashStates, OfTwoWritersAreOldOrNew) {
   const Tally all = testing::expect_none_broken(two_writers(), 32);
   EXPECT_GT(all.different, 5000u);

@@ -55,6 +55,10 @@ std::uint64_t bytes_of(const Manifest& manifest) {
   return bytes;
 }
 
+std::string keeps(const Manifest& manifest) {
+  return manifest.seeds_alone ? "seeds" : "tensors";
+}
+
 int list(const Arguments& arguments) {
   const auto storage = posix_storage(arguments.first, false);
   Json rows = Json::array();
@@ -66,6 +70,7 @@ int list(const Arguments& arguments) {
                       {"layout", manifest.facts.layout},
                       {"files", manifest.files.size()},
                       {"bytes", bytes_of(manifest)},
+                      {"keeps", keeps(manifest)},
                       {"state_digest", manifest.state_digest().hex()}});
     } catch (const Error& error) {
       rows.push_back({{"id", id}, {"error", error.what()}});
@@ -81,9 +86,13 @@ int list(const Arguments& arguments) {
       fmt::print("{:<20} unreadable: {}\n", plain(row["id"]), plain(row["error"]));
       continue;
     }
-    fmt::print("{:<20} step {:<8} {:<16} {:>4} files {:>14} bytes  state {}\n", plain(row["id"]),
-               row["step"].get<std::int64_t>(), plain(row["layout"]),
-               row["files"].get<std::size_t>(), row["bytes"].get<std::uint64_t>(),
+    const std::string what =
+        row["keeps"] == "seeds"
+            ? "seeds alone"
+            : fmt::format("{:>4} files {:>14} bytes", row["files"].get<std::size_t>(),
+                          row["bytes"].get<std::uint64_t>());
+    fmt::print("{:<20} step {:<8} {:<16} {:>31}  state {}\n", plain(row["id"]),
+               row["step"].get<std::int64_t>(), plain(row["layout"]), what,
                plain(row["state_digest"]).substr(0, 12));
   }
   return 0;
@@ -96,6 +105,7 @@ void show_table(const Manifest& manifest) {
     fmt::print("  {:<18} {}\n", key, plain(value));
   };
   line("step", facts.step);
+  line("keeps", keeps(manifest));
   line("state digest", manifest.state_digest().hex());
   line("run", facts.run_line);
   line("layout", facts.layout);
@@ -178,6 +188,10 @@ int verify_deep(Arguments arguments) {
   return verdict.outcome == Outcome::pass ? 0 : verdict.outcome == Outcome::fail ? 1 : 3;
 }
 
+constexpr const char* seeds_alone_note =
+    "; it keeps seeds alone: a resume trains again from the beginning, and compares the state "
+    "digest";
+
 // All checkpoints of the directory unless one is named. 1 when any is damaged.
 int verify(const Arguments& arguments) {
   const auto storage = posix_storage(arguments.first, false);
@@ -200,8 +214,13 @@ int verify(const Arguments& arguments) {
                    damage.found);
       }
     }
-    if (damages.empty() && !arguments.json) fmt::print("{}: whole\n", id);
-    report.push_back({{"id", id}, {"whole", damages.empty()}, {"damages", list}});
+    Json row{{"id", id}, {"whole", damages.empty()}, {"damages", list}};
+    if (damages.empty()) {
+      const bool seeds = read_manifest(*storage, id).seeds_alone.has_value();
+      row["keeps"] = seeds ? "seeds" : "tensors";
+      if (!arguments.json) fmt::print("{}: whole{}\n", id, seeds ? seeds_alone_note : "");
+    }
+    report.push_back(row);
   }
   if (arguments.json) print(report);
   return status;
@@ -279,7 +298,7 @@ CLI::App* add_verb(CLI::App& parent, const char* name, const char* description,
 
 void add_checkpoint(CLI::App& app, int& status) {
   CLI::App* group = app.add_subcommand(
-      "checkpoint", "Look at checkpoints: list, show, verify, diff, export, import");
+      "checkpoint", "Look at checkpoints: list, show, verify, diff, export, import, prune");
   group->require_subcommand(1);
   group->footer(
       "Examples:\n"
@@ -344,6 +363,7 @@ void add_checkpoint(CLI::App& app, int& status) {
     }
   });
   add_weights(*group, status);
+  add_prune(*group, status);
 }
 
 }  // namespace shardproof

@@ -18,6 +18,7 @@ void add_layouts(CLI::App& app, int& status);
 void add_train(CLI::App& app, int& status);
 void add_resume(CLI::App& app, int& status);
 void add_weights(CLI::App& checkpoint, int& status);  // checkpoint export, import
+void add_prune(CLI::App& checkpoint, int& status);    // checkpoint prune
 void add_checkpoint(CLI::App& app, int& status);
 void add_faults(CLI::App& app, int& status);
 // A scenario, by a Run line with its faults or a script; says its verdict. The exit code.
@@ -27,6 +28,7 @@ void add_trace(CLI::App& app, int& status);
 void add_show(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
-void add_rank(CLI::App& app, int& status);  // hidden: a rank that the launcher started
+void add_rank(CLI::App& app, int& status);   // hidden: a rank that the launcher started
+void add_drill(CLI::App& app, int& status);  // hidden: the other process of a drill
 
 }  // namespace shardproof

@@ -44,8 +44,11 @@ struct TrainOptions {
   std::string metrics;
   std::string hostfile;
   int steps = 0;
+  int drill = 0;
   std::string warm_start;
   bool fallback = false;
+  bool new_case = false;
+  std::string new_checkpoint;  // of a new Case
   bool print_config = false;
 };
 
@@ -54,6 +57,11 @@ void add_common(CLI::App& verb, TrainOptions& options) {
   verb.add_option("--set", options.set, "Set any key of the config: training.steps=10")
       ->type_name("KEY=VALUE");
   verb.add_option("--steps", options.steps, "Optimizer steps in all (training.steps)")
+      ->check(integer_range(1));
+  verb.add_option("--drill", options.drill,
+                  "Every n-th checkpoint is verified and continued on another layout by another "
+                  "process meanwhile (checkpoint.drill_every)")
+      ->type_name("N")
       ->check(integer_range(1));
   verb.add_option("--backend", options.backend, "threads (of this process) or mpi (processes)")
       ->check(not_empty());
@@ -90,6 +98,10 @@ void apply(const TrainOptions& options, Config& config, Origins origins) {
   if (options.steps > 0) {
     config.training.steps = options.steps;
     origins["training.steps"] = fmt::format("--steps {}", options.steps);
+  }
+  if (options.drill > 0) {
+    config.checkpoint.drill_every = options.drill;
+    origins["checkpoint.drill_every"] = fmt::format("--drill {}", options.drill);
   }
   if (!options.checkpoint.empty()) config.checkpoint.directory = options.checkpoint;
   if (!options.warm_start.empty()) config.training.warm_start = options.warm_start;
@@ -159,6 +171,7 @@ class SavedConfig {
 void prepare_outputs(const RunRequest& request) {
   if (!request.metrics_file.empty()) check_new_file(request.metrics_file);
   if (!request.resume) refuse_other_run(request.config);
+  if (!request.new_case_from.empty()) refuse_any_run(request.config.checkpoint.directory);
   const std::string& checkpoints = request.config.checkpoint.directory;
   if (!checkpoints.empty()) make_folder(checkpoints);
 }
@@ -268,6 +281,11 @@ void refuse_weights_alone(const Manifest& manifest, const std::string& directory
 // The config of a resumed run is the one its checkpoint carries.
 int resume(const TrainOptions& options) {
   const Environment environment = read_environment();
+  if (options.new_case == options.new_checkpoint.empty()) {
+    throw Error(ErrorKind::bad_input, "--new-case",
+                "a folder takes the checkpoints of one Case; expected --new-case and --checkpoint "
+                "DIR, another folder, together");
+  }
   const auto storage = posix_storage(options.checkpoint, false);
   const std::string id = checkpoint_to_resume(*storage, options);
   const Manifest manifest = read_manifest(*storage, id);
@@ -285,6 +303,10 @@ int resume(const TrainOptions& options) {
   }
   request.resume = id;
   request.fallback = options.fallback;
+  if (options.new_case) {
+    request.new_case_from = options.checkpoint;
+    request.config.checkpoint.directory = options.new_checkpoint;
+  }
   request.trace = trace_options(options, environment);
   request.metrics_file = options.metrics;
   request.hostfile = options.hostfile;
@@ -327,10 +349,16 @@ void add_resume(CLI::App& app, int& status) {
   verb->add_option("ID", options->checkpoint_id, "Checkpoint; the newest by default");
   verb->add_flag("--fallback", options->fallback,
                  "Where the newest checkpoint is damaged, take the one before, and say so");
+  verb->add_flag(
+      "--new-case", options->new_case,
+      "Begin a new Case with the whole state: other logical pieces, reduction or kernels");
+  verb->add_option("--checkpoint", options->new_checkpoint, "Of the new Case: another folder")
+      ->check(not_empty());
   add_common(*verb, *options);
   verb->footer(
       "Examples:\n"
       "  shardproof resume ckpt\n"
+      "  shardproof resume ckpt --new-case --checkpoint other --set numerics.tensor_pieces=4\n"
       "  shardproof resume ckpt --fallback\n"
       "  shardproof resume ckpt --steps 200\n"
       "  shardproof resume ckpt --layout dp2.tp2.zero3 --backend mpi\n"

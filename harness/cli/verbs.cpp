@@ -71,6 +71,7 @@ void add_verbs(CLI::App& app, int& status) {
   add_bench(app, status);
   add_doctor(app, status);
   add_rank(app, status);
+  add_drill(app, status);
   app.footer(
       "Examples:\n"
       "  shardproof accept                          prove the layout, resume and kill laws here\n"

@@ -23,6 +23,7 @@ struct ListedCheckpoint {
   std::string id;
   std::int64_t step = 0;
   std::vector<ShardFileRef> files;
+  bool seeds_alone = false;
   std::optional<Error> unreadable;  // why its manifest could not be read: then the above is a guess
 };
 std::vector<ListedCheckpoint> survey_checkpoints(Storage& storage);
@@ -60,7 +61,8 @@ struct StateDifference {
 };
 
 // Pieces that differ, with the first differing element of each. Compares digests first, bytes only
-// where they differ. `a` and `b` may lie in different storages.
+// where they differ. Where a side keeps seeds alone, the state digests are all there is to compare.
+// `a` and `b` may lie in different storages.
 std::vector<StateDifference> diff_checkpoints(Storage& a, const Manifest& left, Storage& b,
                                               const Manifest& right);
 

@@ -116,7 +116,26 @@ Json parse_apart(std::string_view text, BlocksApart& apart, const std::string& f
   return parse_json(text, file, ErrorKind::corrupt);
 }
 
+void read_seeds_alone(Manifest& manifest, const Json& json, const Digest& state,
+                      const std::string& file) {
+  const std::string place = file + ": seeds_alone";
+  expect_keys(json, {"attempt"}, place);
+  if (!manifest.files.empty() || !manifest.entries.empty()) {
+    throw Error(ErrorKind::corrupt, place,
+                fmt::format("beside {} files and {} entries; expected none", manifest.files.size(),
+                            manifest.entries.size()));
+  }
+  manifest.seeds_alone = SeedsAlone{state, string_member(json, "attempt", place)};
+}
+
 }  // namespace
+
+void require_tensors(const Manifest& manifest) {
+  if (!manifest.seeds_alone) return;
+  throw Error(ErrorKind::refused, "checkpoint " + manifest.id,
+              "it keeps seeds alone, no tensors; expected one of checkpoint.strategy sharded or "
+              "full");
+}
 
 std::string ManifestEntry::label() const {
   return fmt::format("{}/{} piece {} [{}:{}]", name, what, piece, range.lo, range.hi);
@@ -149,6 +168,7 @@ std::string manifest_path(const std::string& id) {
 }
 
 Digest Manifest::state_digest() const {
+  if (seeds_alone) return seeds_alone->state;
   Sha256 state;
   for (std::size_t i = 0; i < entries.size();) {
     const ManifestEntry& first = entries[i];
@@ -177,6 +197,9 @@ std::string Manifest::print() const {
   std::string text = fmt::format(
       "{{\"shardproof_checkpoint\":{},\n\"id\":{},\n\"state_digest\":\"{}\",\n\"facts\":{}", schema,
       Json(id).dump(), state_digest().hex(), to_json(facts).dump());
+  if (seeds_alone) {
+    text += ",\n\"seeds_alone\":" + Json{{"attempt", seeds_alone->attempt}}.dump();
+  }
   text += ",\n\"files\":[";
   for (const ShardFileRef& file : files) {
     text += fmt::format("{}\n{}", &file == files.data() ? "" : ",", to_json(file).dump());
@@ -201,8 +224,8 @@ Manifest Manifest::parse(std::string_view text, const std::string& file) {
                 fmt::format("schema {}; this program reads schema {}", found, schema));
   }
   expect_keys(json,
-              {"shardproof_checkpoint", "id", "state_digest", "facts", "files", "entries",
-               "manifest_sha256"},
+              {"shardproof_checkpoint", "id", "state_digest", "facts", "seeds_alone", "files",
+               "entries", "manifest_sha256"},
               file);
   Manifest manifest;
   manifest.id = string_member(json, "id", file);
@@ -220,6 +243,7 @@ Manifest Manifest::parse(std::string_view text, const std::string& file) {
   read_files(manifest, array_member(json, "files", file), file);
   const Digest said =
       digest_from_text(string_member(json, "state_digest", file), "state_digest", file);
+  if (json.contains("seeds_alone")) read_seeds_alone(manifest, json.at("seeds_alone"), said, file);
   if (const Digest state = manifest.state_digest(); said != state) {
     throw Error(ErrorKind::corrupt, file,
                 fmt::format("state_digest is {}; its entries give {}", said.hex(), state.hex()));

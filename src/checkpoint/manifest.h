@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,18 +81,28 @@ class FileDigest {
   Sha256 list_;
 };
 
+// In place of files and entries: no tensor is kept, the run is computed again from its beginning.
+struct SeedsAlone {
+  Digest state;         // what must come out: the digest of the state as it was
+  std::string attempt;  // of its writer, so that no two attempts write the same text
+};
+
 struct Manifest {
   static constexpr int schema = 3;  // another is refused: 2 had digests of whole files
   std::string id;
   CheckpointFacts facts;
+  std::optional<SeedsAlone> seeds_alone;  // then there are no files and no entries
   std::vector<ShardFileRef> files;
   std::vector<ManifestEntry> entries;  // sorted by (name, what, piece, range.lo)
   std::string seal;                    // of one that was parsed: the digest that closes its text
 
-  Digest state_digest() const;
-  std::string print() const;  // JSON text
+  Digest state_digest() const;  // of the entries, or what seeds_alone says
+  std::string print() const;    // JSON text
   static Manifest parse(std::string_view text, const std::string& file);
 };
+
+// Error refused naming the checkpoint when it keeps seeds alone.
+void require_tensors(const Manifest& manifest);
 
 // One path component of at most 128 of [A-Za-z0-9._-], not starting with a dot; Error bad_input.
 void check_checkpoint_id(const std::string& id);

@@ -97,6 +97,7 @@ std::vector<SharedRun> shared_runs(const Box& a, const Box& b) {
 }
 
 void load_recut(Storage& storage, const Manifest& manifest, std::span<const LoadItem> items) {
+  require_tensors(manifest);
   std::vector<std::byte> whole;
   const LoadItem* last = nullptr;  // whose piece `whole` is
   for (const LoadItem& item : items) {

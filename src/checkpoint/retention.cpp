@@ -69,15 +69,37 @@ void remove_known(Storage& storage, const std::string& id, const std::vector<Sha
   remove_shards(storage, files, record_path(id));
 }
 
+const SavedStep* newest_with_tensors(std::span<const SavedStep> saved) {
+  const SavedStep* found = nullptr;
+  for (const SavedStep& each : saved) {
+    if (!each.seeds_alone) found = &each;
+  }
+  return found;
+}
+
+// Why nothing may go, if the checkpoints that are to outlive the others are not whole.
+std::string not_whole(Storage& storage, std::span<const SavedStep> saved) {
+  std::set<std::string> must_be{saved.back().id};
+  if (const SavedStep* tensors = newest_with_tensors(saved)) must_be.insert(tensors->id);
+  for (const std::string& id : must_be) {
+    const std::vector<Damage> damages = verify_checkpoint(storage, id);
+    if (damages.empty()) continue;
+    return fmt::format("checkpoint {}, the newest, is damaged: {}: expected {}, found {}", id,
+                       damages[0].where, damages[0].expected, damages[0].found);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::vector<std::string> outdated(std::span<const SavedStep> saved, const Retention& retention) {
   std::vector<std::string> ids;
   if (retention.last <= 0) return ids;
   const auto last = static_cast<std::size_t>(retention.last);
+  const SavedStep* tensors = newest_with_tensors(saved);
   for (std::size_t i = 0; i + last < saved.size(); ++i) {
     const bool milestone = retention.every > 0 && saved[i].step % retention.every == 0;
-    if (!milestone) ids.push_back(saved[i].id);
+    if (!milestone && &saved[i] != tensors) ids.push_back(saved[i].id);
   }
   return ids;
 }
@@ -102,7 +124,8 @@ void remove_checkpoint(Storage& storage, const std::string& id) {
   remove_known(storage, id, read_manifest(storage, id).files);
 }
 
-PruneReport prune(Storage& storage, const Retention& retention) {
+PruneReport prune(Storage& storage, const Retention& retention,
+                  const std::set<std::string>& in_use) {
   PruneReport report;
   finish_removals(storage);
   std::vector<SavedStep> saved;
@@ -112,19 +135,14 @@ PruneReport prune(Storage& storage, const Retention& retention) {
       if (listed.unreadable->kind() == ErrorKind::io) throw Error(*listed.unreadable);
       continue;
     }
-    saved.push_back({listed.id, listed.step});
+    saved.push_back({listed.id, listed.step, listed.seeds_alone});
     files[listed.id] = std::move(listed.files);
   }
-  const std::vector<std::string> ids = outdated(saved, retention);
+  std::vector<std::string> ids = outdated(saved, retention);
+  std::erase_if(ids, [&](const std::string& id) { return in_use.contains(id); });
   if (ids.empty()) return report;
-  const std::string& newest = saved.back().id;  // stays: at least the last one does
-  const std::vector<Damage> damages = verify_checkpoint(storage, newest);
-  if (!damages.empty()) {
-    report.kept_because =
-        fmt::format("checkpoint {}, the newest, is damaged: {}: expected {}, found {}", newest,
-                    damages[0].where, damages[0].expected, damages[0].found);
-    return report;
-  }
+  report.kept_because = not_whole(storage, saved);
+  if (!report.kept_because.empty()) return report;
   for (const std::string& id : ids) {
     remove_known(storage, id, files.at(id));
     report.removed.push_back(id);

@@ -45,6 +45,60 @@ double thread_cpu_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
+// A line of JSON, the file and its entries, and behind it the block digests of all of them, as
+// bytes: as text they would be most of what rank 0 has to parse while the others wait.
+std::string text_of(WrittenShard shard, bool empty) {
+  Json json{{"file", empty ? Json() : to_json(shard.file)}, {"entries", Json::array()}};
+  std::string digests;
+  for (ManifestEntry& entry : shard.entries) {
+    for (const Digest& block : std::exchange(entry.blocks, {})) {
+      digests.append(reinterpret_cast<const char*>(block.bytes.data()), block.bytes.size());
+    }
+    json["entries"].push_back(to_json(entry));
+  }
+  return json.dump() + "\n" + digests;
+}
+
+bool holds_nothing(std::span<const SaveItem> items) {
+  return std::all_of(items.begin(), items.end(),
+                     [](const SaveItem& item) { return item.range.size() == 0; });
+}
+
+// Files and entries of a text a rank, as a manifest has them.
+void assemble(Manifest& manifest, const std::vector<std::string>& shards, const std::string& what) {
+  for (std::size_t rank = 0; rank < shards.size(); ++rank) {
+    const std::string place = fmt::format("{}: rank {}", what, rank);
+    const std::size_t line = shards[rank].find('\n');
+    const Json json = parse_json(shards[rank].substr(0, line), place);
+    if (!json.at("file").is_null()) {
+      manifest.files.push_back(file_from_json(json.at("file"), place));
+    }
+    std::string_view digests = std::string_view(shards[rank]).substr(line + 1);
+    for (const Json& json_entry : json.at("entries")) {
+      ManifestEntry& entry = manifest.entries.emplace_back(entry_from_json(json_entry, place));
+      entry.blocks.resize(
+          static_cast<std::size_t>((entry.range.size() + block_elements - 1) / block_elements));
+      for (Digest& block : entry.blocks) {
+        digests.copy(reinterpret_cast<char*>(block.bytes.data()), block.bytes.size());
+        digests.remove_prefix(block.bytes.size());
+      }
+    }
+  }
+  std::sort(manifest.entries.begin(), manifest.entries.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.name, a.what, a.piece, a.range.lo) <
+           std::tie(b.name, b.what, b.piece, b.range.lo);
+  });
+  if (manifest.entries.empty()) {
+    throw Error(ErrorKind::bad_input, what, "no rank has anything to save");
+  }
+  try {
+    check_entries(manifest.entries, what);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::mismatch, error.place(),
+                "what the ranks hold makes no whole state: " + error.detail());
+  }
+}
+
 class Save {
  public:
   Save(Storage& storage, Communicator& comm, const std::string& id, const CheckpointFacts& facts,
@@ -84,7 +138,7 @@ class Save {
     nonce_ = on_root([&]() -> std::string {
       if (storage_.exists(manifest_path(id_))) return "";
       nonce_ = fresh_nonce(id_);
-      storage_.make_directory(directory());
+      if (as_ != SaveAs::seeds) storage_.make_directory(directory());
       return nonce_;
     });
   }
@@ -107,27 +161,13 @@ class Save {
     return {{"format", "shardproof"}, {"checkpoint", id_}, {"rank", std::to_string(comm_.rank())}};
   }
 
-  // A line of JSON, the file and its entries, and behind it the block digests of all of them, as
-  // bytes: as text they would be most of what rank 0 has to parse while the others wait.
-  static std::string text_of(WrittenShard shard, bool empty) {
-    Json json{{"file", empty ? Json() : to_json(shard.file)}, {"entries", Json::array()}};
-    std::string digests;
-    for (ManifestEntry& entry : shard.entries) {
-      for (const Digest& block : std::exchange(entry.blocks, {})) {
-        digests.append(reinterpret_cast<const char*>(block.bytes.data()), block.bytes.size());
-      }
-      json["entries"].push_back(to_json(entry));
-    }
-    return json.dump() + "\n" + digests;
-  }
-
   // One text a rank (text_of). A rank that holds nothing writes no file.
   std::vector<std::string> shard_texts(Storage* storage, std::span<const SaveItem> mine) {
     if (as_ == SaveAs::full) return gathered_texts(storage, mine);
     return agreed(comm_, [&] {
-      const bool empty = std::all_of(mine.begin(), mine.end(),
-                                     [](const SaveItem& item) { return item.range.size() == 0; });
-      return text_of(write_shard(empty ? nullptr : storage, shard_path(), metadata(), mine), empty);
+      const bool empty = holds_nothing(mine), unwritten = empty || as_ == SaveAs::seeds;
+      return text_of(write_shard(unwritten ? nullptr : storage, shard_path(), metadata(), mine),
+                     empty);
     });
   }
 
@@ -146,48 +186,21 @@ class Save {
     });
   }
 
-  Manifest assemble(const std::vector<std::string>& shards) const {
+  Manifest manifest_of(const std::vector<std::string>& shards) const {
     Manifest manifest;
     manifest.id = id_;
     manifest.facts = facts_;
-    for (std::size_t rank = 0; rank < shards.size(); ++rank) {
-      const std::string place = fmt::format("save of checkpoint {}: rank {}", id_, rank);
-      const std::size_t line = shards[rank].find('\n');
-      const Json json = parse_json(shards[rank].substr(0, line), place);
-      if (!json.at("file").is_null()) {
-        manifest.files.push_back(file_from_json(json.at("file"), place));
-      }
-      std::string_view digests = std::string_view(shards[rank]).substr(line + 1);
-      for (const Json& json_entry : json.at("entries")) {
-        ManifestEntry& entry = manifest.entries.emplace_back(entry_from_json(json_entry, place));
-        entry.blocks.resize(
-            static_cast<std::size_t>((entry.range.size() + block_elements - 1) / block_elements));
-        for (Digest& block : entry.blocks) {
-          digests.copy(reinterpret_cast<char*>(block.bytes.data()), block.bytes.size());
-          digests.remove_prefix(block.bytes.size());
-        }
-      }
-    }
-    std::sort(manifest.entries.begin(), manifest.entries.end(), [](const auto& a, const auto& b) {
-      return std::tie(a.name, a.what, a.piece, a.range.lo) <
-             std::tie(b.name, b.what, b.piece, b.range.lo);
-    });
-    if (manifest.entries.empty()) {
-      throw Error(ErrorKind::bad_input, "save of checkpoint " + id_,
-                  "no rank has anything to save");
-    }
-    try {
-      check_entries(manifest.entries, "save of checkpoint " + id_);
-    } catch (const Error& error) {
-      throw Error(ErrorKind::mismatch, error.place(),
-                  "what the ranks hold makes no whole state: " + error.detail());
-    }
+    assemble(manifest, shards, "save of checkpoint " + id_);
+    if (as_ != SaveAs::seeds) return manifest;
+    manifest.seeds_alone = SeedsAlone{manifest.state_digest(), nonce_};
+    manifest.files.clear();
+    manifest.entries.clear();
     return manifest;
   }
 
   SaveReport publish(const std::vector<std::string>& shards) {
     const std::string text = on_root([&] {
-      const Manifest manifest = assemble(shards);
+      const Manifest manifest = manifest_of(shards);
       const bool written = !nonce_.empty() && commit(manifest);
       if (!written) {
         require_same(manifest);
@@ -210,7 +223,7 @@ class Save {
   // False when another writer committed the id first.
   bool commit(const Manifest& manifest) {
     const std::string text = manifest.print();
-    storage_.sync_directory(directory());
+    if (as_ != SaveAs::seeds) storage_.sync_directory(directory());
     storage_.sync_directory("");
     const std::unique_ptr<File> file = storage_.create(draft());
     file->write(std::as_bytes(std::span(text)));
@@ -300,6 +313,20 @@ class Save {
 };
 
 }  // namespace
+
+Digest state_digest_of(Communicator& comm, std::span<const SaveItem> mine) {
+  const std::vector<std::string> shards = agreed(comm, [&] {
+    const std::string file = fmt::format("rank_{}", comm.rank());  // none, but each its own
+    return text_of(write_shard(nullptr, file, {}, mine), holds_nothing(mine));
+  });
+  const auto digests = agreed(comm, [&]() -> std::string {
+    if (comm.rank() != 0) return "";
+    Manifest manifest;
+    assemble(manifest, shards, "state");
+    return manifest.state_digest().hex();
+  });
+  return Digest::from_hex(digests.front());
+}
 
 SaveReport save_checkpoint(Storage& storage, Communicator& comm, const std::string& id,
                            const CheckpointFacts& facts, std::span<const SaveItem> mine,

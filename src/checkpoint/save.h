@@ -4,9 +4,9 @@
 // Guarantee: after a crash at any point the id is either committed and whole or not there, and
 // other checkpoints are untouched. Saving an existing id again: success when what is there is whole
 // and its state digest, step, cursor, seeds, data and tokenizer are equal (nothing written, but its
-// name made durable: its writer may have died before that), else Error conflict naming both. A
-// failure on one rank is an Error on all of them. Collective; torch-free. Thread rule: the rank's
-// thread.
+// name made durable: its writer may have died before that; one that keeps seeds alone stays so),
+// else Error conflict naming both. A failure on one rank is an Error on all of them. Collective;
+// torch-free. Thread rule: the rank's thread.
 #pragma once
 
 #include <span>
@@ -39,7 +39,11 @@ struct SaveReport {
 enum class SaveAs {
   sharded,  // each rank writes what it holds
   full,     // rank 0 gathers everything and writes one file
+  seeds,    // no tensor is written, only the state's digest (manifest.h: seeds_alone)
 };
+
+// The state digest that a save of these items would have; nothing is written. Collective.
+Digest state_digest_of(Communicator& comm, std::span<const SaveItem> mine);
 
 SaveReport save_checkpoint(Storage& storage, Communicator& comm, const std::string& id,
                            const CheckpointFacts& facts, std::span<const SaveItem> mine,

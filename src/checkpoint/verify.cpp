@@ -236,4 +236,13 @@ Manifest read_whole(Storage& storage, Communicator& comm, const std::string& id)
   return read_together(storage, comm, id, true);
 }
 
+Manifest read_durable(Storage& storage, Communicator& comm, const std::string& id) {
+  Manifest manifest = open_checkpoint(storage, comm, id);
+  agreed(comm, [&] {
+    if (comm.rank() == 0) storage.sync_directory("");
+    return std::string();
+  });
+  return manifest;
+}
+
 }  // namespace shardproof

@@ -22,5 +22,8 @@ Manifest open_checkpoint(Storage& storage, Communicator& comm, const std::string
 
 // The same, and all bytes are verified: each rank reads every size()-th file.
 Manifest read_whole(Storage& storage, Communicator& comm, const std::string& id);
+// The same, and rank 0 makes its name durable: its writer may have died between its link and the
+// sync after it, and a run that goes on from it must not lose it to a later power failure.
+Manifest read_durable(Storage& storage, Communicator& comm, const std::string& id);
 
 }  // namespace shardproof

@@ -65,6 +65,7 @@ void write_weights(Storage& storage, const Manifest& manifest, std::span<LoadIte
 
 WeightsFile export_weights(Storage& storage, const Manifest& manifest, Storage& out,
                            const std::string& path) {
+  require_tensors(manifest);
   std::vector<LoadItem> items = whole_parameters(manifest);
   if (items.empty()) {
     throw Error(ErrorKind::refused, "checkpoint " + manifest.id, "it holds no weights");
@@ -111,6 +112,7 @@ SaveReport import_weights(Storage& in, const std::string& path, Storage& storage
 }
 
 bool weights_alone(const Manifest& manifest) {
+  if (manifest.seeds_alone) return false;
   return std::all_of(manifest.entries.begin(), manifest.entries.end(),
                      [](const ManifestEntry& entry) { return entry.what == weight; });
 }

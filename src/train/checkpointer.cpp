@@ -14,6 +14,7 @@
 #include "checkpoint/agreement.h"
 #include "checkpoint/background_save.h"
 #include "checkpoint/load.h"
+#include "checkpoint/recut.h"
 #include "checkpoint/save.h"
 #include "checkpoint/storage.h"
 #include "checkpoint/verify.h"
@@ -22,31 +23,71 @@
 #include "train/config.h"
 #include "train/manifest_facts.h"
 #include "train/plan_items.h"
+#include "train/recomputation.h"
 
 namespace shardproof {
 namespace {
 
 constexpr const char* saved_kinds[] = {"param", "exp_avg", "exp_avg_sq", "master"};
 
-// What this run expects and what the checkpoint holds, one sentence a difference.
+// What this run expects and what the checkpoint holds, one sentence a difference. Some make another
+// Case of it, which may begin with the same state; others leave nothing that could go on.
 class Differences {
  public:
   void compare(const std::string& what, const std::string& expected, const std::string& found) {
     if (expected != found) add(what, expected, found);
   }
   void add(const std::string& what, const std::string& expected, const std::string& found,
-           const std::string& note = "") {
-    text_ += fmt::format("{}{}: expected {}, found {}{}", text_.empty() ? "" : "; ", what,
-                         expected.empty() ? "nothing" : expected, found.empty() ? "nothing" : found,
-                         note);
+           const std::string& note = "", bool of_case = false) {
+    all_.push_back(
+        {fmt::format("{}: expected {}, found {}{}", what, expected.empty() ? "nothing" : expected,
+                     found.empty() ? "nothing" : found, note),
+         of_case});
   }
   void refuse(const std::string& place) const {
-    if (!text_.empty()) throw Error(ErrorKind::refused, place, text_);
+    if (all_.empty()) return;
+    const bool could_begin = std::ranges::all_of(all_, &Difference::of_case);
+    throw Error(ErrorKind::refused, place,
+                joined(false) + (could_begin ? "; such a run is a new Case, which may begin with "
+                                               "this state: resume --new-case"
+                                             : ""));
+  }
+  // Those of a new Case; Error unless there are such, and no others.
+  std::vector<std::string> of_new_case(const std::string& place) const {
+    if (const std::string text = joined(true); !text.empty()) {
+      throw Error(ErrorKind::refused, place, text + "; no new Case can begin with that");
+    }
+    if (all_.empty()) {
+      throw Error(ErrorKind::bad_input, place,
+                  "nothing that makes another Case differs; expected a resume without --new-case");
+    }
+    std::vector<std::string> texts;
+    for (const Difference& each : all_) texts.push_back(each.text);
+    return texts;
   }
 
  private:
-  std::string text_;
+  struct Difference {
+    std::string text;
+    bool of_case = false;
+  };
+  std::string joined(bool others_alone) const {
+    std::string text;
+    for (const Difference& each : all_) {
+      if (others_alone && each.of_case) continue;
+      text += (text.empty() ? "" : "; ") + each.text;
+    }
+    return text;
+  }
+
+  std::vector<Difference> all_;
 };
+
+// What may differ in a new Case that begins with the state of an old one: how work is cut and
+// summed, not what is trained on what.
+bool is_of_case(const std::string& key) {
+  return key.starts_with("numerics.") || key == "training.micro_batch";
+}
 
 // Whether this run was told to go on with other weights or more sources. What may then differ is
 // compared source by source with the data cursor, by the loader.
@@ -66,7 +107,8 @@ void compare_configs(Differences& differences, const Config& expected, const Con
                       mixture
                           ? " (a resume with data.remix=true keeps each source's place and goes "
                             "on with the new weights)"
-                          : "");
+                          : "",
+                      is_of_case(name));
     }
   }
 }
@@ -79,12 +121,11 @@ void compare_layouts(Differences& differences, const CheckpointFacts& expected,
   const Config config = parse_config_json(expected.config.dump(), "this run's config");
   if (ours == theirs || config.numerics.reduction == "canonical") return;
   differences.add("layout", ours.print(), theirs.print(),
-                  " (native reduction adds in an order of the layout's own)");
+                  " (native reduction adds in an order of the layout's own)", true);
 }
 
-void require_expected(const CheckpointFacts& expected, const Manifest& manifest) {
+Differences differences_of(const CheckpointFacts& expected, const Manifest& manifest) {
   const CheckpointFacts& found = manifest.facts;
-  require_consistent(contradictions(found), "checkpoint " + manifest.id);
   Differences differences;
   const Config ours = parse_config_json(expected.config.dump(), "this run's config");
   const Config theirs =
@@ -100,8 +141,46 @@ void require_expected(const CheckpointFacts& expected, const Manifest& manifest)
   differences.compare("seeds", expected.seeds.dump(), found.seeds.dump());
   compare_configs(differences, ours, theirs);
   compare_layouts(differences, expected, found);
-  differences.compare("kernel fingerprint", expected.kernel_fingerprint, found.kernel_fingerprint);
-  differences.refuse(fmt::format("resume from checkpoint {}", manifest.id));
+  if (expected.kernel_fingerprint != found.kernel_fingerprint) {
+    differences.add("kernel fingerprint", expected.kernel_fingerprint, found.kernel_fingerprint, "",
+                    true);
+  }
+  return differences;
+}
+
+std::string resume_from(const Manifest& manifest) {
+  return "resume from checkpoint " + manifest.id;
+}
+
+void require_expected(const CheckpointFacts& expected, const Manifest& manifest) {
+  require_consistent(
+      manifest.seeds_alone ? contradictions(manifest) : contradictions(manifest.facts),
+      "checkpoint " + manifest.id);
+  differences_of(expected, manifest).refuse(resume_from(manifest));
+  const Config config = parse_config_json(expected.config.dump(), "this run's config");
+  if (manifest.seeds_alone && config.data.remix) {
+    throw Error(
+        ErrorKind::refused, resume_from(manifest),
+        "data.remix: it keeps seeds alone, which give no state with other weights; expected "
+        "a checkpoint of strategy sharded or full");
+  }
+}
+
+// The origin of a run that begins a new Case with this checkpoint's state.
+Json new_case_origin(const CheckpointFacts& expected, const Manifest& manifest) {
+  require_consistent(contradictions(manifest), "checkpoint " + manifest.id);
+  require_tensors(manifest);
+  const auto changed =
+      differences_of(expected, manifest).of_new_case(resume_from(manifest) + " --new-case");
+  const Config config = parse_config_json(manifest.facts.config.dump(), "facts.config");
+  Json json{{"checkpoint", manifest.id},
+            {"step", manifest.facts.step},
+            {"state_digest", manifest.state_digest().hex()},
+            {"case", config_digest(config)},
+            {"kernels", manifest.facts.kernel_fingerprint},
+            {"changed", changed}};
+  if (!manifest.facts.origin.empty()) json["origin"] = manifest.facts.origin;
+  return Json{{"new_case_from", json}};
 }
 
 class StoredCheckpoints : public Checkpointer {
@@ -132,11 +211,12 @@ class StoredCheckpoints : public Checkpointer {
     return background_->finish()->id;
   }
 
-  PruneReport prune(const Retention& retention) override {
+  PruneReport prune(const Retention& retention, const std::set<std::string>& in_use) override {
     if (retention == Retention{}) return {};
     const std::string text = agreed(comm_, [&]() -> std::string {
                                if (comm_.rank() != 0) return "";
-                               const PruneReport report = shardproof::prune(storage_, retention);
+                               const PruneReport report =
+                                   shardproof::prune(storage_, retention, in_use);
                                return Json{report.removed, report.kept_because}.dump();
                              }).front();
     const Json json = parse_json(text, "prune");
@@ -149,20 +229,41 @@ class StoredCheckpoints : public Checkpointer {
     return word != 0;
   }
 
-  CheckpointFacts load(Plan& plan, const std::string& id,
-                       const CheckpointFacts& expected) override {
-    const Manifest manifest = open_checkpoint(storage_, comm_, id.empty() ? newest() : id);
+  Digest state_digest(Plan& plan) override { return state_digest_of(comm_, save_items(plan)); }
+
+  Loaded load(Plan& plan, const std::string& id, const CheckpointFacts& expected) override {
+    const Manifest manifest = read_durable(storage_, comm_, id.empty() ? newest() : id);
     agreed(comm_, [&] {
       require_expected(expected, manifest);
       return std::string();
     });
+    if (manifest.seeds_alone) {
+      load_beginning(manifest, plan, comm_);
+      return {manifest.facts, manifest.seeds_alone->state};
+    }
     const std::vector<LoadItem> items = load_items(plan, manifest);
     agreed(comm_, [&] {
       load_state(storage_, manifest, items);
       return std::string();
     });
     plan.loaded();
-    return manifest.facts;
+    return {manifest.facts};
+  }
+
+  Loaded load_new_case(Plan& plan, const std::string& id,
+                       const CheckpointFacts& expected) override {
+    Manifest manifest = read_durable(storage_, comm_, id.empty() ? newest() : id);
+    const std::string origin =
+        agreed(comm_, [&] { return new_case_origin(expected, manifest).dump(); }).front();
+    agreed(comm_, [&] {
+      std::vector<LoadItem> items;
+      for (const char* kind : saved_kinds) append_items(items, plan, kind, kind);
+      load_recut(storage_, manifest, items);
+      return std::string();
+    });
+    plan.loaded();
+    manifest.facts.origin = parse_json(origin, "origin");
+    return {manifest.facts};
   }
 
  private:
@@ -204,7 +305,7 @@ class StoredCheckpoints : public Checkpointer {
           held.find(fmt::format(" {} ", entry.what)) != std::string::npos) {
         continue;
       }
-      throw Error(ErrorKind::refused, fmt::format("resume from checkpoint {}", manifest.id),
+      throw Error(ErrorKind::refused, resume_from(manifest),
                   fmt::format("{}: found in the checkpoint; expected only what this model and "
                               "layout hold",
                               entry.label()));

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "checkpoint/manifest.h"
@@ -16,6 +18,14 @@ namespace shardproof {
 
 class Communicator;
 class Storage;
+
+// What a resume found.
+struct Loaded {
+  CheckpointFacts facts;
+  // Seeds alone are kept: the plan holds the state before step 0 and must be trained up to
+  // facts.step, to this state digest.
+  std::optional<Digest> recompute{};
+};
 
 class Checkpointer {
  public:
@@ -29,7 +39,7 @@ class Checkpointer {
   // now been waited for; empty: none. Its Error, if it failed on any.
   virtual std::string ended(bool wait) = 0;
   // Applies the rule on rank 0, when nothing is being saved. What it did, on every rank.
-  virtual PruneReport prune(const Retention& retention) = 0;
+  virtual PruneReport prune(const Retention& retention, const std::set<std::string>& in_use) = 0;
   // What rank 0 says, on every rank.
   virtual bool decide(bool mine) = 0;
   // Compares `expected` with the manifest, and loads into the plan, each byte once it is verified.
@@ -38,9 +48,16 @@ class Checkpointer {
   // the Case keys of the config that determine the bits, the layout under native reduction (any
   // legal one reads what any other wrote under canonical), kernel fingerprint, the set of pieces;
   // or the manifest's first fact that contradicts another (manifest_facts.h); corrupt for damage.
-  // Empty id: the newest. After an Error the plan's state is unspecified.
-  virtual CheckpointFacts load(Plan& plan, const std::string& id,
+  // Empty id: the newest. After an Error the plan's state is unspecified. The checkpoint's name is
+  // durable when it returns.
+  virtual Loaded load(Plan& plan, const std::string& id, const CheckpointFacts& expected) = 0;
+  // The same for another Case that this one's whole state begins: logical pieces (numerics and
+  // training.micro_batch), reduction and kernels may differ, and must; all else is refused as
+  // above, and so is a checkpoint of seeds alone. The origin of the facts says what was there and
+  // changed.
+  virtual Loaded load_new_case(Plan& plan, const std::string& id,
                                const CheckpointFacts& expected) = 0;
+  virtual Digest state_digest(Plan& plan) = 0;  // that a save would have now
 };
 
 struct SaveHow {

@@ -112,8 +112,9 @@ TEST(Checkpointer, WhatWasSavedComesBack) {
   run_world(2, [&](Communicator& comm) {
     StatePlan saved(comm, testing::small_pieces(), all_kinds, 1);
     StatePlan plan(comm, testing::small_pieces(), all_kinds, 0);
-    const CheckpointFacts facts =
-        make_checkpointer(*storage, comm)->load(plan, "step-00000010", facts_of(two_ranks(), 0));
+    const CheckpointFacts facts = make_checkpointer(*storage, comm)
+                                      ->load(plan, "step-00000010", facts_of(two_ranks(), 0))
+                                      .facts;
     EXPECT_EQ(facts.step, 10);
     EXPECT_EQ(facts.cursor, facts_of(two_ranks()).cursor);
     EXPECT_EQ(plan.held(), saved.held());
@@ -134,7 +135,8 @@ TEST(Checkpointer, AnEmptyIdIsTheNewest) {
   write(*storage, facts_of(two_ranks(), 4), 4);
   run_world(2, [&](Communicator& comm) {
     StatePlan plan(comm, testing::small_pieces(), all_kinds, 0);
-    EXPECT_EQ(make_checkpointer(*storage, comm)->load(plan, "", facts_of(two_ranks())).step, 20);
+    EXPECT_EQ(make_checkpointer(*storage, comm)->load(plan, "", facts_of(two_ranks())).facts.step,
+              20);
     EXPECT_EQ(plan.held(), StatePlan(comm, testing::small_pieces(), all_kinds, 3).held());
     const Error error = error_of(
         [&] { make_checkpointer(*storage, comm)->load(plan, "none", facts_of(two_ranks())); });
@@ -237,7 +239,7 @@ TEST(Checkpointer, HowFarWhereAndHowARunGoesMayDiffer) {
     StatePlan plan(comm, testing::small_pieces(), all_kinds, 0);
     CheckpointFacts facts = facts_of(config);
     facts.versions["shardproof"] = "9.9";
-    EXPECT_EQ(make_checkpointer(*storage, comm)->load(plan, "step-00000010", facts).step, 10);
+    EXPECT_EQ(make_checkpointer(*storage, comm)->load(plan, "step-00000010", facts).facts.step, 10);
   });
 }
 

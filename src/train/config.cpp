@@ -140,6 +140,8 @@ class Checker {
           directory);
     needs("checkpoint.mtbf_minutes", c.mtbf_minutes > 0, c.mtbf_minutes, "checkpoint.directory",
           directory);
+    needs("checkpoint.drill_every", c.drill_every > 0, c.drill_every, "checkpoint.directory",
+          directory);
     needs("checkpoint.keep_last", c.keep_last > 0, c.keep_last, "checkpoint.directory", directory);
     needs("checkpoint.keep_every", c.keep_every > 0, c.keep_every, "checkpoint.keep_last",
           c.keep_last > 0);

@@ -24,7 +24,7 @@ class Careless : public Checkpointer {
   Careless(Storage& storage, Communicator& comm, std::string forgets)
       : storage_(storage), inner_(make_checkpointer(storage, comm)), forgets_(std::move(forgets)) {}
 
-  CheckpointFacts load(Plan& plan, const std::string&, const CheckpointFacts& mine) override {
+  Loaded load(Plan& plan, const std::string&, const CheckpointFacts& mine) override {
     std::map<void*, std::vector<float>> before;
     const std::set<std::string> kinds{"param", "master", "exp_avg", "exp_avg_sq"};
     const bool state = kinds.contains(forgets_);
@@ -34,21 +34,25 @@ class Careless : public Checkpointer {
       before[shard.data].assign(data, data + shard.range.size());
     }
     const Manifest manifest = read_manifest(storage_, list_checkpoints(storage_).back());
-    CheckpointFacts facts = inner_->load(plan, manifest.id, manifest.facts);
+    CheckpointFacts facts = inner_->load(plan, manifest.id, manifest.facts).facts;
     for (const auto& [data, values] : before) {
       std::copy(values.begin(), values.end(), static_cast<float*>(data));
     }
     plan.loaded();
     if (forgets_ == "step") facts.step = mine.step;
     if (forgets_ == "cursor") facts.cursor = mine.cursor;
-    return facts;
+    return {facts};
   }
+  Loaded load_new_case(Plan& plan, const std::string& id, const CheckpointFacts& mine) override {
+    return inner_->load_new_case(plan, id, mine);
+  }
+  Digest state_digest(Plan& plan) override { return inner_->state_digest(plan); }
   std::string save(Plan& plan, const CheckpointFacts& facts) override {
     return inner_->save(plan, facts);
   }
   void save_in_background(Plan&, const CheckpointFacts&) override {}
   std::string ended(bool) override { return ""; }
-  PruneReport prune(const Retention&) override { return {}; }
+  PruneReport prune(const Retention&, const std::set<std::string>&) override { return {}; }
   bool decide(bool mine) override { return mine; }
 
  private:

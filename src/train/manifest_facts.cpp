@@ -14,6 +14,7 @@
 #include "data/mixed_sequence.h"
 #include "mesh/layout.h"
 #include "train/config.h"
+#include "train/recomputation.h"
 #include "train/sections.h"
 
 namespace shardproof {
@@ -248,9 +249,16 @@ std::vector<Damage> contradictions(const Manifest& manifest) {
   if (step && *step != facts.step) {
     out.push_back({"facts.step against id", std::to_string(*step), std::to_string(facts.step)});
   }
+  if (manifest.seeds_alone && !says_a_run(facts)) {
+    out.push_back({"facts.config", "the run that is to be computed again", "nothing"});
+  }
   if (!out.empty() || !says_a_run(facts)) return out;  // what follows needs a config that holds
   const Config config = parse_config_json(facts.config.dump(), "facts.config");
-  if (auto wrong = wrong_piece(manifest, shape_of(config))) {
+  if (const auto why = manifest.seeds_alone ? cannot_recompute(facts) : std::nullopt) {
+    out.push_back({"seeds_alone", "a run that its seeds give", *why});
+  }
+  auto wrong = manifest.seeds_alone ? std::nullopt : wrong_piece(manifest, shape_of(config));
+  if (wrong) {
     out.push_back(std::move(*wrong));
   } else if (const Json groups = parameter_groups_of(config); groups != facts.parameter_groups) {
     out.push_back({"facts.parameter_groups against facts.config.optimizer.no_decay", groups.dump(),

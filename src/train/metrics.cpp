@@ -79,23 +79,27 @@ Json StepMetrics::to_json() const {
   for (int i = 0; i < part_count; ++i) {
     by_part[std::string(name(static_cast<Part>(i)))] = parts[static_cast<std::size_t>(i)];
   }
-  return Json{{"step", step},
-              {"loss", loss},
-              {"grad_norm", grad_norm},
-              {"lr", lr},
-              {"tokens", tokens},
-              {"seconds", seconds},
-              {"tokens_per_second", tokens_per_second()},
-              {"parts", by_part},
-              {"pipeline_idle", pipeline_idle},
-              {"flops", flops},
-              {"peak_flops", peak_flops},
-              {"utilisation", utilisation()},
-              {"bytes_sent", bytes_sent},
-              {"bytes_per_second", bytes_per_second()},
-              {"memory_max", memory_max},
-              {"memory_mean", memory_mean},
-              {"offload", shardproof::to_json(offload)}};
+  Json json{{"step", step},
+            {"loss", loss},
+            {"grad_norm", grad_norm},
+            {"lr", lr},
+            {"tokens", tokens},
+            {"seconds", seconds},
+            {"tokens_per_second", tokens_per_second()},
+            {"parts", by_part},
+            {"pipeline_idle", pipeline_idle},
+            {"flops", flops},
+            {"peak_flops", peak_flops},
+            {"utilisation", utilisation()},
+            {"bytes_sent", bytes_sent},
+            {"bytes_per_second", bytes_per_second()},
+            {"memory_max", memory_max},
+            {"memory_mean", memory_mean},
+            {"offload", shardproof::to_json(offload)}};
+  for (const SourceMetrics& source : sources) {
+    json["sources"][source.name] = Json{{"samples", source.samples}, {"tokens", source.tokens}};
+  }
+  return json;
 }
 
 Json to_json(const OffloadLedger& ledger) {

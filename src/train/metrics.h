@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -25,10 +26,18 @@ enum class Part { data, forward, backward, communication, optimizer, checkpoint 
 inline constexpr int part_count = 6;
 std::string_view name(Part part);
 
+// What a step took of one source of a mixture, over all ranks.
+struct SourceMetrics {
+  std::string name;
+  std::int64_t samples = 0;
+  std::int64_t tokens = 0;  // as StepMetrics::tokens
+};
+
 struct StepMetrics {
   std::int64_t step = 0;
   double loss = 0, grad_norm = 0, lr = 0;
-  std::int64_t tokens = 0;  // of the world, padding and ignored included
+  std::int64_t tokens = 0;             // of the world, padding and ignored included
+  std::vector<SourceMetrics> sources;  // of a mixture, in its order; else empty
   double seconds = 0;
   std::array<double, part_count> parts{};
   double pipeline_idle = 0;                      // seconds, inside forward and backward

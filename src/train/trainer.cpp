@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "optim/grad_clip.h"
 #include "optim/schedule.h"
+#include "train/recomputation.h"
 #include "train/sections.h"
 #include "train/state_trace.h"
 
@@ -54,7 +55,9 @@ StepResult Trainer::step() {
   metrics.begin_step(step_);
   bytes_sent_ = plan.bytes_sent();
   plan.begin_step(step_);
+  const std::vector<std::int64_t> given = given_by_source();
   const auto batches = timed(Part::data, [&] { return parts_.loader.next(); });
+  metrics.current().sources = taken_since(given);
 
   // Token count first: every loss is a sum, and the one division comes after the global sums.
   const std::int64_t tokens =
@@ -90,6 +93,28 @@ StepResult Trainer::step() {
   record(result, at.clip_factor, batches, totals);
   ++step_;
   return result;
+}
+
+// How many samples each source of a mixture has given so far.
+std::vector<std::int64_t> Trainer::given_by_source() const {
+  std::vector<std::int64_t> given;
+  if (parts_.config.data.sources.empty()) return given;
+  for (const SourceCursor& at : parts_.loader.cursor().sources) {
+    given.push_back(at.epoch * at.size + at.taken);
+  }
+  return given;
+}
+
+// Which source gives a sample is a function of its place: no rank need ask another.
+std::vector<SourceMetrics> Trainer::taken_since(const std::vector<std::int64_t>& given) const {
+  std::vector<SourceMetrics> taken;
+  const std::vector<std::int64_t> now = given_by_source();
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const std::int64_t samples = now[i] - given[i];
+    taken.push_back(
+        {parts_.config.data.sources[i].name, samples, samples * parts_.config.model.sequence});
+  }
+  return taken;
 }
 
 void Trainer::enter(std::int64_t step, Phase phase) {
@@ -189,14 +214,62 @@ std::string Trainer::checkpoint_path() const {
   return parts_.config.checkpoint.directory + "/" + step_id(saving_);
 }
 
-void Trainer::resume(const std::string& id) {
+bool Trainer::resume(const std::string& id) {
+  const Loaded loaded = parts_.checkpoints->load(parts_.plan, id, expected());
+  if (loaded.recompute && !recompute(loaded)) return false;
+  go_on_from(loaded.facts);
+  return true;
+}
+
+void Trainer::begin_case(Checkpointer& from, const std::string& id) {
+  go_on_from(from.load_new_case(parts_.plan, id, expected()).facts);
+}
+
+CheckpointFacts Trainer::expected() const {
   CheckpointFacts expected = facts();
   expected.config = to_json(parts_.config);  // with its data.remix
-  const CheckpointFacts found = parts_.checkpoints->load(parts_.plan, id, expected);
+  return expected;
+}
+
+void Trainer::go_on_from(const CheckpointFacts& found) {
   parts_.loader.seek(DataCursor::from_json(found.cursor, "checkpoint cursor"),
                      parts_.config.data.remix ? Remix::allow : Remix::refuse);
   step_ = found.step;
   origin_ = found.origin;
+}
+
+// Another trainer of the same parts walks there, unseen: in no trace and no metrics.
+bool Trainer::recompute(const Loaded& to) {
+  TraceWriter silent({}, 0, 1);
+  Metrics unwritten("");
+  Hooks none;
+  Trainer again({parts_.config, parts_.plan, parts_.loader, parts_.dataset, parts_.program, silent,
+                 unwritten, none, nullptr, parts_.memory, 0, parts_.stop});
+  while (again.next_step() < to.facts.step) {
+    if (again.step().stop) return false;
+  }
+  const std::string place = fmt::format("resume from the seeds of step {}", to.facts.step);
+  const auto require = [&](const char* what, const std::string& found, const std::string& there) {
+    if (found == there) return;
+    throw Error(ErrorKind::refused, place,
+                fmt::format("{}: expected {}, as its manifest says, found {}", what, there, found));
+  };
+  require("state digest", parts_.checkpoints->state_digest(parts_.plan).hex(), to.recompute->hex());
+  require("data cursor", parts_.loader.cursor().to_json().dump(), to.facts.cursor.dump());
+  pipeline_idle_ = parts_.plan.pipeline_idle();
+  offload_ = parts_.plan.offload();
+  return true;
+}
+
+Digest Trainer::state_digest() {
+  return parts_.checkpoints->state_digest(parts_.plan);
+}
+
+void Trainer::require_recomputable() const {
+  if (const auto why = cannot_recompute(facts())) {
+    throw Error(ErrorKind::refused, "checkpoint.strategy",
+                fmt::format("found seed, but {}; expected sharded or full", *why));
+  }
 }
 
 CheckpointFacts Trainer::facts() const {

@@ -54,7 +54,13 @@ class Trainer {
   void save_in_background();  // the same, written while training goes on
   // Whether one has ended since, or has now been waited for; its Error, if it failed.
   bool saved_in_background(bool wait);
-  void resume(const std::string& id);                        // strict; Error refused | corrupt
+  // Strict; Error refused | corrupt. False: asked to stop while it computed the state again.
+  bool resume(const std::string& id);
+  // Begins a new Case with the whole state of another one's checkpoint; Errors as load_new_case.
+  void begin_case(Checkpointer& from, const std::string& id);
+  const Json& origin() const { return origin_; }  // of the state, unless it comes from seeds
+  Digest state_digest();                          // of the state before the next step; collective
+  void require_recomputable() const;              // Error refused unless seeds give what is saved
   void began_from(const Json& origin) { origin_ = origin; }  // for checkpoints: unless from seeds
   void trace_start();  // the state before the first step, into the trace
   std::int64_t next_step() const { return step_; }
@@ -62,7 +68,12 @@ class Trainer {
  private:
   void enter(std::int64_t step, Phase phase);
   std::int64_t memory_bytes() const;
+  std::vector<std::int64_t> given_by_source() const;
+  std::vector<SourceMetrics> taken_since(const std::vector<std::int64_t>& given) const;
   CheckpointFacts facts() const;
+  bool recompute(const Loaded& to);
+  CheckpointFacts expected() const;  // of a checkpoint that this run goes on from
+  void go_on_from(const CheckpointFacts& found);
   void record(const StepResult& result, double clip_factor, const std::vector<MicroBatch>& batches,
               const StepTotals& totals);
 
