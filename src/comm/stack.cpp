@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "comm/checked_communicator.h"
+
 namespace shardproof {
 
 std::unique_ptr<Communicator> wrap(std::unique_ptr<Communicator> backend,
@@ -12,6 +14,7 @@ std::unique_ptr<Communicator> wrap(std::unique_ptr<Communicator> backend,
     comm = std::make_unique<DelayedCommunicator>(std::move(comm), *options.delay);
   }
   if (options.wire) comm = options.wire(std::move(comm));
+  if (options.checked) comm = make_checked(std::move(comm));
   if (options.recorder) {
     comm = std::make_unique<RecordedCommunicator>(std::move(comm), options.recorder);
   }

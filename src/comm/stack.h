@@ -20,6 +20,7 @@ struct StackOptions {
   std::optional<CommunicationDelay> delay;
   Wrap outer = nullptr;
   Wrap wire = nullptr;
+  bool checked = false;  // what arrives is compared with what was sent
 };
 
 std::unique_ptr<Communicator> wrap(std::unique_ptr<Communicator> backend,
