@@ -40,7 +40,7 @@ constexpr std::array table{
     Allowed{nan, no, yes, no, no, "a loss or norm that is not finite ends the step"},
     Allowed{random_key, yes, yes, no, no,
             "equal without dropout; else a piece that is computed again differs"},
-    Allowed{learning_rate, yes, yes, no, no, "equal after the spike is rolled back"},
+    Allowed{learning_rate, yes, yes, no, no, "equal after the step is done again or rolled back"},
     Allowed{disk_full, yes, yes, no, no, "equal where an operation only clears away"},
     Allowed{io_error, yes, yes, no, no, "equal where an operation only clears away"},
     Allowed{corrupt_shard, no, yes, yes, no, "a load verifies before it trusts"},

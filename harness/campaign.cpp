@@ -75,6 +75,7 @@ Config with_fault_defaults(Config config) {
   if (config.checkpoint.every == usual.checkpoint.every) config.checkpoint.every = 2;
   if (config.guard.look_seconds == usual.guard.look_seconds) config.guard.look_seconds = 0.1;
   if (config.guard.stall_seconds == usual.guard.stall_seconds) config.guard.stall_seconds = 1;
+  if (config.guard.spike_factor == usual.guard.spike_factor) config.guard.spike_factor = 2;
   if (config.guard.audit_every == usual.guard.audit_every) config.guard.audit_every = 1;
   if (config.run.deadline == usual.run.deadline) config.run.deadline = 5;
   config.checkpoint.directory = "memory";

@@ -44,7 +44,8 @@ CampaignReport run_campaign(const CampaignOptions& options);
 std::string campaign_table(const CampaignReport& report);
 
 // The Case with what a scenario needs and a Run line may leave out: checkpoints every second step,
-// short looks into waits, a deadline of seconds. Keys that are not at their defaults stay.
+// short looks into waits, a deadline of seconds, spikes rolled back, every step audited. Keys that
+// are not at their defaults stay.
 Config with_fault_defaults(Config config);
 
 }  // namespace shardproof

@@ -135,8 +135,13 @@ class RankRun {
     const auto storage = open_storage();
     const auto checkpointer =
         storage ? make_checkpointer(*storage, *comm_, save_how(config_.checkpoint)) : nullptr;
-    Trainer trainer({config_, *plan, loader, *dataset_, program(), trace_, metrics_, hooks_,
-                     checkpointer.get(), ledger, peak_flops(), request_.stop});
+    const auto audit = make_audit(mesh, *plan);
+    Trainer trainer(
+        {config_, *plan, loader, *dataset_, program(), trace_, metrics_, hooks_, checkpointer.get(),
+         ledger, peak_flops(), request_.stop,
+         [this](const std::string& text) { return all_gather_text(*comm_, text); }, audit.get(),
+         [this](const std::string& what) { say(what); },
+         [this, &mesh](std::int64_t step, const std::string& id) { rolled_back(mesh, step, id); }});
     trace_.run(run_facts(mesh));
     if (request_.resume) {
       if (!go_on(trainer, storage.get())) return;
@@ -154,6 +159,7 @@ class RankRun {
       check_initial_parameters(*comm_, *plan, shape_of(config_),
                                static_cast<std::uint64_t>(config_.training.seed));
     }
+    if (audit) audit->carry();
     trainer.trace_start();
     trace_calls(trainer.next_step() - 1, "start");
     steps(trainer, checkpointer.get());
@@ -216,6 +222,26 @@ class RankRun {
     return options;
   }
 
+  std::unique_ptr<Audit> make_audit(Mesh& mesh, Plan& plan) {
+    if (config_.guard.audit_every == 0) return nullptr;
+    return std::make_unique<Audit>(
+        AuditParts{config_, mesh, plan, dataset_,
+                   [this](std::int64_t step, const char* part) { trace_calls(step, part); }});
+  }
+
+  // Steps from the checkpoint on are recorded once more: a run of its own in the trace.
+  void rolled_back(const Mesh& mesh, std::int64_t step, const std::string& id) {
+    if (!trace_.enabled()) return;
+    trace_.event(Json{{"kind", "rollback"}, {"step", step}, {"checkpoint", id}});
+    Json facts = run_facts(mesh);
+    facts["resumed"] = id;
+    trace_.run(facts);
+  }
+
+  void say(const std::string& what) const {
+    if (comm_->rank() == 0) fmt::print(stderr, "shardproof: {}\n", what);
+  }
+
   PlanOptions plan_options() const {
     PlanOptions options = plan_of(config_);
     OffloadOptions& offload = options.offload;
@@ -248,6 +274,7 @@ class RankRun {
   StackOptions stack_options() const {
     StackOptions options{nullptr, request_.delay};
     guards_.put_into(options);
+    options.checked = config_.guard.audit_every > 0;
     if (faults_ != nullptr) {
       options.outer = [this](auto comm) { return faults_->outer(std::move(comm)); };
       options.wire = [this](auto comm) { return faults_->wire(std::move(comm)); };

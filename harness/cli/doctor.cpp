@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "harness/cli/cli.h"
+#include "harness/doctor_ranks.h"
 
 namespace shardproof {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 struct Arguments {
   std::string directory = ".";
   bool json = false;
+  int ranks = 0;
   std::string kernel_digest;  // portable | fast: print it and end
 };
 
@@ -21,7 +23,8 @@ int doctor(const Arguments& arguments) {
     fmt::print("{}\n", kernel_digest(arguments.kernel_digest == "portable"));
     return 0;
   }
-  const std::vector<Finding> findings = diagnose(arguments.directory);
+  std::vector<Finding> findings = diagnose(arguments.directory);
+  if (arguments.ranks > 0) findings.push_back(ranks_finding(arguments.ranks));
   Json json = Json::array();
   for (const Finding& finding : findings) {
     json.push_back(finding.to_json());
@@ -38,6 +41,10 @@ void add_doctor(CLI::App& app, int& status) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb = app.add_subcommand("doctor", "Measure on this machine what the laws rest on");
   verb->add_option("--dir", arguments->directory, "Folder whose file system is tried (default: .)");
+  verb->add_option("--ranks", arguments->ranks,
+                   "Also so many thread ranks, each of which tries itself: a known product, known "
+                   "sums")
+      ->check(CLI::Range(1, 1024));
   verb->add_flag("--json", arguments->json, "Print the findings as JSON");
   verb->add_option("--kernel-digest", arguments->kernel_digest)
       ->check(CLI::IsMember({"portable", "fast"}))
@@ -46,6 +53,7 @@ void add_doctor(CLI::App& app, int& status) {
       "Examples:\n"
       "  shardproof doctor\n"
       "  shardproof doctor --dir /mnt/checkpoints --json\n"
+      "  shardproof doctor --ranks 8\n"
       "Exit codes: 0 every premise holds here, 3 one does not.");
   verb->callback([arguments, &status] { status = doctor(*arguments); });
 }

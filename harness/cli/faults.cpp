@@ -23,6 +23,7 @@ struct Flags {
   bool json = false;
   bool verbose = false;
   bool markdown = false;
+  bool no_audit = false;
 };
 
 std::string points_of(const KindInfo& of) {
@@ -161,6 +162,7 @@ int campaign(const Flags& flags) {
   const StopSignal stop;
   CampaignOptions options;
   options.config = scenario_of(flags.run).config;
+  if (flags.no_audit) options.config.guard.audit_every = 0;
   if (options.config.run.backend != "threads") {
     throw Error(ErrorKind::bad_input, "run.backend", "a campaign runs on thread ranks");
   }
@@ -225,6 +227,7 @@ void add_faults(CLI::App& app, int& status) {
       ->check(CLI::PositiveNumber);
   all->add_option("--seed", flags->seed, "Of that order (default: 1)")->check(integer_range(0));
   all->add_flag("--verbose", flags->verbose, "A line for every scenario");
+  all->add_flag("--no-audit", flags->no_audit, "Show what is missed without guard.audit_every");
   all->callback([flags, &status] { status = campaign(*flags); });
   verb->footer(
       "Examples:\n"

@@ -39,6 +39,7 @@ ListedCheckpoint look_at(Storage& storage, const std::string& id) {
   try {
     Manifest manifest = read_manifest(storage, id);
     listed.step = manifest.facts.step;
+    listed.seeds_alone = manifest.seeds_alone.has_value();
     listed.files = std::move(manifest.files);
   } catch (const Error& error) {
     listed.step = step_by_name(id);

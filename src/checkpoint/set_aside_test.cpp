@@ -44,5 +44,22 @@ TEST(SetAside, DamagedOnesBehindTheChosen) {
   EXPECT_TRUE(storage->exists("step-00000003.damaged-1.json"));
 }
 
+TEST(SetAside, ThoseFromAStepOnAndTheNewestBefore) {
+  const auto storage = memory_storage();
+  for (const int step : {2, 4, 6}) {
+    State state = small_state(static_cast<std::uint64_t>(step));
+    testing::write_small(*storage, 1, step_id(step), state, small_facts(step));
+  }
+  EXPECT_EQ(set_aside_from(*storage, 7), step_id(6));
+  EXPECT_EQ(set_aside_from(*storage, 4), step_id(2));
+  EXPECT_EQ(list_checkpoints(*storage), Ids{step_id(2)});
+  EXPECT_TRUE(storage->exists("step-00000004.spiked-0.json"));
+  EXPECT_TRUE(storage->exists("step-00000006.spiked-0.json"));
+  testing::replace_file(*storage, manifest_path(step_id(2)), {});
+  EXPECT_EQ(set_aside_from(*storage, 4), "");  // one that cannot be read is no place to go back to
+  EXPECT_EQ(list_checkpoints(*storage), Ids{step_id(2)});
+  EXPECT_EQ(set_aside_from(*storage, 1), "");
+}
+
 }  // namespace
 }  // namespace shardproof

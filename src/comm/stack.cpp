@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "comm/checked_communicator.h"
 #include "comm/watched_communicator.h"
 
 namespace shardproof {
@@ -14,6 +15,7 @@ std::unique_ptr<Communicator> wrap(std::unique_ptr<Communicator> backend,
     comm = std::make_unique<DelayedCommunicator>(std::move(comm), *options.delay);
   }
   if (options.wire) comm = options.wire(std::move(comm));
+  if (options.checked) comm = make_checked(std::move(comm));
   if (options.verify) {
     comm = std::make_unique<VerifiedCommunicator>(std::move(comm), *options.verify);
   }

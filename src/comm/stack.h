@@ -1,6 +1,6 @@
 // stack: wraps a backend's communicator in the decorators, in the one fixed order, outermost first:
-// outer -> recorded -> watched -> verified -> wire -> delayed -> backend, where outer and wire are
-// what the caller puts there (faults).
+// outer -> recorded -> watched -> verified -> checked -> wire -> delayed -> backend, where outer and
+// wire are what the caller puts there (faults).
 #pragma once
 
 #include <functional>
@@ -23,6 +23,7 @@ struct StackOptions {
   Wrap wire = nullptr;
   std::shared_ptr<RankWatch> watch = nullptr;  // null: not watched; needs the recorder it watches
   std::optional<VerifyOptions> verify = std::nullopt;  // nothing: not verified
+  bool checked = false;  // what arrives is compared with what was sent
 };
 
 // Collective over the ranks of `backend`.

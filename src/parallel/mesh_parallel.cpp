@@ -69,6 +69,11 @@ class MeshParallel final : public Plan {
     for (const auto& unit : units_) unit->begin_step();
   }
 
+  bool tap(LeafTap tap) override {
+    tap_ = std::move(tap);
+    return true;
+  }
+
   void end_micro_batch(int micro_batch, int chunk) override {
     for (const auto& unit : units_) {
       if (unit->spec().chunk != chunk) continue;
@@ -137,6 +142,7 @@ class MeshParallel final : public Plan {
     return units_[static_cast<std::size_t>(at.unit)]->parameters().view(at.piece_index);
   }
   void take(int piece_index, int sequence_piece, const at::Tensor& leaf, const Site& site) {
+    if (tap_ && tap_(piece_index, sequence_piece, leaf, site)) return;
     const Place& at = place(piece_index, site.use);
     Unit& unit = *units_[static_cast<std::size_t>(at.unit)];
     unit.leaf(at.piece_index, sequence_piece, leaf);
@@ -156,9 +162,10 @@ class MeshParallel final : public Plan {
   std::unique_ptr<BufferPool> pool_;  // ZeRO 3
   std::vector<std::unique_ptr<Unit>> units_;
   std::unique_ptr<TiedWeights> tied_;
-  std::unique_ptr<ParameterFlow> flow_;            // ZeRO 3
-  std::set<std::pair<int, int>> before_forward_;   // (micro-batch, chunk): backwards, see enter()
-  std::vector<Place> places_[2];                   // by use, then index into table_
+  std::unique_ptr<ParameterFlow> flow_;           // ZeRO 3
+  std::set<std::pair<int, int>> before_forward_;  // (micro-batch, chunk): backwards, see enter()
+  std::vector<Place> places_[2];                  // by use, then index into table_
+  LeafTap tap_;
   std::unique_ptr<StageLink> link_;                // pipeline
   std::vector<std::unique_ptr<MeshSeams>> seams_;  // by chunk
 };

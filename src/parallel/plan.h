@@ -63,6 +63,11 @@ struct StepTotals {
   bool stop = false;  // any rank was asked: all of them end after the same step
 };
 
+// Sees a leaf of a gradient as the model hands it over, before any sum. True: the leaf is taken,
+// and the plan adds it nowhere (a micro-batch that is computed again, to be compared).
+using LeafTap =
+    std::function<bool(int piece_index, int sequence_piece, const at::Tensor& leaf, const Site&)>;
+
 class Plan {
  public:
   virtual ~Plan() = default;
@@ -80,6 +85,8 @@ class Plan {
   virtual std::int64_t sum_tokens(std::int64_t mine) = 0;
 
   virtual void begin_step(std::int64_t step) = 0;
+  // Null: none. False: leaves of this plan cannot be seen.
+  virtual bool tap(LeafTap) { return false; }
   // All gradients of this micro-batch have come from this chunk.
   virtual void end_micro_batch(int micro_batch, int chunk) = 0;
 

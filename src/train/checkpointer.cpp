@@ -16,6 +16,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/recut.h"
 #include "checkpoint/save.h"
+#include "checkpoint/set_aside.h"
 #include "checkpoint/storage.h"
 #include "checkpoint/verify.h"
 #include "comm/communicator.h"
@@ -221,6 +222,13 @@ class StoredCheckpoints : public Checkpointer {
                              }).front();
     const Json json = parse_json(text, "prune");
     return {json.at(0).get<std::vector<std::string>>(), json.at(1).get<std::string>()};
+  }
+
+  std::string set_aside_from(std::int64_t step) override {
+    return agreed(
+               comm_,
+               [&] { return comm_.rank() == 0 ? shardproof::set_aside_from(storage_, step) : ""; })
+        .front();
   }
 
   bool decide(bool mine) override {

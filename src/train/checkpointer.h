@@ -40,6 +40,9 @@ class Checkpointer {
   virtual std::string ended(bool wait) = 0;
   // Applies the rule on rank 0, when nothing is being saved. What it did, on every rank.
   virtual PruneReport prune(const Retention& retention, const std::set<std::string>& in_use) = 0;
+  // Takes checkpoints whose next step is `step` or later out of the way, where no reader looks
+  // (checkpoint/set_aside.h). The id of the newest that is left; empty: none.
+  virtual std::string set_aside_from(std::int64_t /*step*/) { return ""; }
   // What rank 0 says, on every rank.
   virtual bool decide(bool mine) = 0;
   // Compares `expected` with the manifest, and loads into the plan, each byte once it is verified.

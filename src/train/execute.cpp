@@ -45,6 +45,19 @@ std::vector<LossLeaf> Executor::run(const std::vector<MicroBatch>& batches, doub
   return losses;
 }
 
+std::vector<LossLeaf> Executor::run_apart(const MicroBatch& batch, double seed) {
+  const MemoryScope memory(MemoryUse::activations);
+  std::vector<LossLeaf> losses;
+  for (const auto& chunk : chunks_) {
+    const auto leaves = chunk->forward(batch);
+    losses.insert(losses.end(), leaves.begin(), leaves.end());
+  }
+  for (auto chunk = chunks_.rbegin(); chunk != chunks_.rend(); ++chunk) {
+    (*chunk)->backward(batch.index, seed);
+  }
+  return losses;
+}
+
 void Executor::backward(const Action& action, double seed) {
   Gpt& model = *chunks_.at(static_cast<std::size_t>(action.chunk));
   if (action.kind == ActionKind::backward_input) {

@@ -24,6 +24,11 @@ class Executor {
   std::vector<LossLeaf> run(const std::vector<MicroBatch>& batches, double seed, Metrics& metrics,
                             const std::function<void()>& before_backward);
 
+  // One micro-batch, which need not be this rank's, forward and backward through all chunks,
+  // outside the schedule and untimed; its gradients go where the plan's tap takes them. All ranks
+  // that the plan's seams reach take part, each with one.
+  std::vector<LossLeaf> run_apart(const MicroBatch& batch, double seed);
+
  private:
   void backward(const Action& action, double seed);
 

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -42,9 +41,16 @@ Error cannot_go_on(std::int64_t step, const std::string& why) {
 Trainer::Trainer(TrainerParts parts)
     : parts_(parts),
       executor_(shape_of(parts.config), parts.plan),
+      guard_(parts.config.guard, parts.gather),
       offload_(parts.plan.offload()) {}
 
 StepResult Trainer::step() {
+  while (true) {
+    if (const auto done = attempt()) return *done;
+  }
+}
+
+std::optional<StepResult> Trainer::attempt() {
   Plan& plan = parts_.plan;
   Metrics& metrics = parts_.metrics;
   const TrainingSection& training = parts_.config.training;
@@ -56,6 +62,8 @@ StepResult Trainer::step() {
   bytes_sent_ = plan.bytes_sent();
   plan.begin_step(step_);
   const std::vector<std::int64_t> given = given_by_source();
+  const DataCursor cursor = parts_.audit != nullptr ? parts_.loader.cursor() : DataCursor{};
+  if (parts_.audit != nullptr) parts_.audit->begin_step(step_);
   const auto batches = timed(Part::data, [&] { return parts_.loader.next(); });
   metrics.current().sources = taken_since(given);
 
@@ -69,15 +77,19 @@ StepResult Trainer::step() {
   enter(step_, Phase::forward);
   const auto losses = executor_.run(batches, seed, metrics, [&] { enter(step_, Phase::backward); });
 
+  audit_pieces(cursor, seed, losses);
+
   enter(step_, Phase::reduced);
   const StepShare mine{losses, memory_bytes(), parts_.stop != nullptr && parts_.stop->load()};
   const StepTotals totals = timed(Part::communication, [&] { return plan.reduce(mine); });
   const double loss = totals.loss_sum / static_cast<double>(tokens);
-  if (!std::isfinite(loss) || !std::isfinite(totals.grad_norm)) {
-    throw cannot_go_on(step_, fmt::format("loss {} and gradient norm {}; expected finite values",
-                                          loss, totals.grad_norm));
+  guard_.check(step_, loss, totals.grad_norm, plan, losses);
+  if (spikes(loss)) return std::nullopt;
+  if (parts_.audit != nullptr) parts_.audit->reduced(step_);
+  // Once, where a step is done again: its gradients are the same.
+  if (std::exchange(traced_gradients_, step_) != step_) {
+    trace_state(parts_.trace, plan, step_, "grad");
   }
-  trace_state(parts_.trace, plan, step_, "grad");
 
   enter(step_, Phase::clipped);
   const double scheduled = learning_rate(schedule_of(parts_.config), step_);
@@ -85,11 +97,14 @@ StepResult Trainer::step() {
                      clip_factor(totals.grad_norm, training.clip), step_};
 
   enter(step_, Phase::optimizer);
+  const StepResult result{step_, loss, totals.grad_norm, at.lr, tokens, totals.stop};
+  if (!audit_update(result, at.clip_factor, cursor)) return std::nullopt;
   timed(Part::optimizer,
         [&] { plan.update(adamw_of(parts_.config), at, parts_.config.optimizer.no_decay); });
   timed(Part::communication, [&] { plan.gather_parameters(); });
+  if (parts_.audit != nullptr) parts_.audit->updated(step_);
 
-  const StepResult result{step_, loss, totals.grad_norm, at.lr, tokens, totals.stop};
+  guard_.spikes().add(step_, loss);
   record(result, at.clip_factor, batches, totals);
   ++step_;
   return result;
@@ -115,6 +130,70 @@ std::vector<SourceMetrics> Trainer::taken_since(const std::vector<std::int64_t>&
         {parts_.config.data.sources[i].name, samples, samples * parts_.config.model.sequence});
   }
   return taken;
+}
+
+// What computing a piece again sends and waits for is not the step's.
+void Trainer::audit_pieces(const DataCursor& cursor, double seed,
+                           std::span<const LossLeaf> losses) {
+  if (parts_.audit == nullptr) return;
+  const std::uint64_t sent = parts_.plan.bytes_sent();
+  const Duration idle = parts_.plan.pipeline_idle();
+  parts_.audit->after_backward(step_, executor_, cursor, seed, losses);
+  bytes_sent_ += parts_.plan.bytes_sent() - sent;
+  pipeline_idle_ += parts_.plan.pipeline_idle() - idle;
+}
+
+bool Trainer::audit_update(const StepResult& result, double clip_factor, const DataCursor& cursor) {
+  if (parts_.audit == nullptr) return true;
+  if (parts_.audit->before_update(step_, {result.loss, result.grad_norm, result.lr, clip_factor})) {
+    return true;
+  }
+  say(fmt::format(
+      "step {}: ranks have other numbers of the step; nothing is updated with them yet: "
+      "the step is done again",
+      step_));
+  parts_.loader.seek(cursor, Remix::allow);
+  return false;
+}
+
+bool Trainer::spikes(double loss) {
+  const SpikeRuling ruling = guard_.spikes().look(step_, loss);
+  if (ruling == SpikeRuling::none) return false;
+  if (ruling == SpikeRuling::accept) {
+    say(fmt::format(
+        "step {}: loss {} again after the rollback: it comes from the data, and the run "
+        "goes on with it",
+        step_, loss));
+    return false;
+  }
+  if (ruling == SpikeRuling::give_up) {
+    throw cannot_go_on(step_, fmt::format("another loss that leaps out, {}, after {} rollbacks",
+                                          loss, SpikeWatch::rollbacks));
+  }
+  roll_back(loss);
+  return true;
+}
+
+// A checkpoint of this very step holds the state that spiked: it goes out of the way.
+void Trainer::roll_back(double loss) {
+  const std::string what = fmt::format(
+      "loss {} is over {} times {}, the median of {} steps before (guard.spike_factor)", loss,
+      parts_.config.guard.spike_factor, guard_.spikes().median(), guard_.spikes().seen());
+  const std::int64_t spiked = step_;
+  std::string id;
+  if (parts_.checkpoints != nullptr) {
+    saved_in_background(true);
+    id = parts_.checkpoints->set_aside_from(spiked);
+  }
+  if (id.empty()) {
+    throw cannot_go_on(spiked, what + "; there is no checkpoint of an earlier step to go back to");
+  }
+  resume(id);
+  traced_gradients_ = -1;
+  guard_.spikes().forget_from(step_);
+  if (parts_.audit != nullptr) parts_.audit->carry();
+  say(fmt::format("step {}: {}: rolled back to checkpoint {}", spiked, what, id));
+  if (parts_.rolled_back) parts_.rolled_back(spiked, id);
 }
 
 void Trainer::enter(std::int64_t step, Phase phase) {
@@ -202,6 +281,7 @@ bool Trainer::saved_in_background(bool wait) {
 
 void Trainer::begin_save() {
   enter(step_ - 1, Phase::save);
+  if (parts_.audit != nullptr) parts_.audit->before_save(step_ - 1);
   saving_ = step_;
   parts_.trace.checkpoint(saving_, checkpoint_path(), false);
 }

@@ -5,15 +5,19 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "data/loader.h"
 #include "trace/writer.h"
+#include "train/audit.h"
 #include "train/checkpointer.h"
 #include "train/config.h"
 #include "train/execute.h"
+#include "train/guard.h"
 #include "train/hooks.h"
 #include "train/memory_ledger.h"
 #include "train/metrics.h"
@@ -34,6 +38,12 @@ struct TrainerParts {
   MemoryLedger* memory = nullptr;           // null: the plan's own count of its buffers
   double peak_flops = 0;                    // of the world; 0: not measured
   const std::atomic<bool>* stop = nullptr;  // set on any rank: all end after the same step
+  GatherText gather = nullptr;              // of the world; null: this rank is alone
+  Audit* audit = nullptr;                   // null: none
+  // On every rank, what a guard has done; null: nobody listens.
+  std::function<void(const std::string&)> say = nullptr;
+  // After a rollback from a step, of which nothing is recorded, to a checkpoint.
+  std::function<void(std::int64_t spiked, const std::string& id)> rolled_back = nullptr;
 };
 
 struct StepResult {
@@ -49,7 +59,10 @@ class Trainer {
  public:
   explicit Trainer(TrainerParts parts);
 
-  StepResult step();          // one optimizer step; Error numeric when none is possible
+  // One optimizer step; Error numeric when none is possible. A loss that leaps out (spike.h) goes
+  // back to the newest checkpoint of an earlier step first: the step that is returned is then one
+  // that was done before.
+  StepResult step();
   std::string save();         // a checkpoint of the state before the next step; its id
   void save_in_background();  // the same, written while training goes on
   // Whether one has ended since, or has now been waited for; its Error, if it failed.
@@ -66,6 +79,14 @@ class Trainer {
   std::int64_t next_step() const { return step_; }
 
  private:
+  std::optional<StepResult> attempt();  // nothing: the step is to be done again
+  bool spikes(double loss);             // it was rolled back
+  void roll_back(double loss);
+  void audit_pieces(const DataCursor& cursor, double seed, std::span<const LossLeaf> losses);
+  bool audit_update(const StepResult& result, double clip_factor, const DataCursor& cursor);
+  void say(const std::string& what) const {
+    if (parts_.say) parts_.say(what);
+  }
   void enter(std::int64_t step, Phase phase);
   std::int64_t memory_bytes() const;
   std::vector<std::int64_t> given_by_source() const;
@@ -79,16 +100,18 @@ class Trainer {
 
   TrainerParts parts_;
   Executor executor_;
+  Guard guard_;
   Json origin_ = Json::object();
   void begin_save();
   void end_save();
   std::string checkpoint_path() const;  // of the save that is being written
 
   std::int64_t step_ = 0;
-  std::int64_t saving_ = 0;       // the step of the save that is being written
-  std::uint64_t bytes_sent_ = 0;  // before the step
-  Duration pipeline_idle_{};      // until the end of the last step
-  OffloadLedger offload_;         // the same
+  std::int64_t traced_gradients_ = -1;  // of which step
+  std::int64_t saving_ = 0;             // the step of the save that is being written
+  std::uint64_t bytes_sent_ = 0;        // before the step
+  Duration pipeline_idle_{};            // until the end of the last step
+  OffloadLedger offload_;               // the same
 };
 
 }  // namespace shardproof
