@@ -13,6 +13,7 @@
 #include "checkpoint/agreement.h"
 #include "checkpoint/background_save.h"
 #include "checkpoint/set_aside.h"
+#include "comm/flight_dump.h"
 #include "harness/output_path.h"
 #include "harness/rank_facts.h"
 #include "harness/rank_faults.h"
@@ -272,10 +273,20 @@ class RankRun {
     }
   }
 
+  // What this rank did last, for `shardproof hang`. The failure itself is worth more than its dump.
   void dump_flight() const {
-    if (request_.trace.directory.empty()) return;
-    std::ofstream(rank_file(request_.trace.directory, "flight.", comm_->rank(), "json"))
-        << recorder_->dump() << '\n';
+    const std::string& folder =
+        config_.guard.dumps.empty() ? request_.trace.directory : config_.guard.dumps;
+    if (folder.empty()) return;
+    try {
+      make_folder(folder);
+    } catch (const Error&) {
+      return;
+    }
+    const auto wall = std::chrono::system_clock::now().time_since_epoch();
+    std::ofstream(folder + "/" + flight_dump_name(comm_->rank()), std::ios::binary)
+        << flight_dump_file(recorder_->records(),
+                            std::chrono::duration_cast<Duration>(wall).count());
   }
 
   const RunRequest& request_;

@@ -100,7 +100,7 @@ class Reader {
   }
 
   void push(PickleValue value) {
-    if (graph_.size() >= max_pickle_values) fail("more than 16 million values");
+    if (graph_.size() >= max_pickle_values) fail("more than 2 million values");
     stack_.push_back(static_cast<Index>(graph_.size()));
     graph_.add(std::move(value));
   }
@@ -145,14 +145,14 @@ class Reader {
   }
 
   void put(std::uint64_t name) {
-    if (name >= max_pickle_values) fail("a memo of more than 16 million values");
+    if (name >= max_pickle_values) fail("a memo of more than 2 million values");
     memo_[name] = top();
   }
   void get(std::uint64_t name) {
     const auto found = memo_.find(name);
     if (found == memo_.end()) fail("an entry of the memo that is not there");
     stack_.push_back(found->second);
-    if (stack_.size() > max_pickle_values) fail("more than 16 million values");
+    if (stack_.size() > max_pickle_values) fail("more than 2 million values");
   }
 
   template <typename Number>

@@ -14,7 +14,7 @@
 namespace shardproof {
 
 // Error bad_input naming `origin` and the offset. Refused as well: nesting deeper than 64 (or a
-// value that holds itself), more than 16 million values or 1 GiB of text (shared ones counted at
+// value that holds itself), more than 2 million values or 1 GiB of text (shared ones counted at
 // each place), integers of more than 64 bits, a key twice, and bytes after the end.
 Json parse_pickle(std::string_view bytes, const std::string& origin);
 

@@ -42,7 +42,7 @@ class Converter {
   void count(std::size_t text) {
     text_ += text;
     if (++converted_ > max_pickle_values || text_ > max_text) {
-      fail("more than 16 million values or 1 GiB of text");
+      fail("more than 2 million values or 1 GiB of text");
     }
   }
 

@@ -11,7 +11,7 @@
 
 namespace shardproof::internal {
 
-constexpr std::size_t max_pickle_values = std::size_t{1} << 24;
+constexpr std::size_t max_pickle_values = std::size_t{1} << 21;
 
 struct PickleValue {
   enum class Kind : std::uint8_t { plain, list, dict };

@@ -67,14 +67,13 @@ TEST(ParsePickle, BytesAndSetsHavePlainForms) {
                 .dump(),
             "[\"\u00ffz\",\"ok\",\"ba\",[3],[4]]");
   EXPECT_EQ(parse_pickle("S'a\\x41\\'\\n'\n.", "f"), "aA'\n");
-  EXPECT_EQ(parse_pickle("(K\1K\2l0(K\3K\4d2a.", "f").is_null(), false);
 }
 
 TEST(ParsePickle, WhatWouldRunIsRefusedByNameAndPlace) {
   expect_refused(bytes_of("8002635f5f6d61696e5f5f0a410a7100298171012e"),
                  {"dump_3, byte 2", "GLOBAL", "plain data"});
   expect_refused(bytes_of("80049516000000000000008c086275696c74696e73948c057072696e749493942e"),
-                 {"byte 31", "STACK_GLOBAL"});
+                 {"byte 30", "STACK_GLOBAL"});
   expect_refused("cos\nsystem\n(S'true'\ntR.", {"byte 0", "GLOBAL"});
   const struct {
     const char* opcode;
@@ -136,8 +135,7 @@ TEST(ParsePickle, NestingSelfReferenceAndExpansionAreBounded) {
   for (char i = 1; i < 60; ++i) {
     doubling += "]q"s + i + "h" + static_cast<char>(i - 1) + "ah" + static_cast<char>(i - 1) + "a";
   }
-  doubling += "h\x3b\x85.";
-  expect_refused("(" + doubling.substr(0, doubling.size() - 3) + "t.", {"16 million values"});
+  expect_refused("(" + doubling + "t.", {"2 million values"});
 }
 
 rc::Gen<Json> any_json(int depth) {

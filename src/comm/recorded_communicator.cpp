@@ -1,29 +1,17 @@
 // recorded_communicator: the ring of one rank's last operations, and the decorator that fills it.
 #include "comm/recorded_communicator.h"
 
+#include <algorithm>
 #include <tuple>
 #include <utility>
 
 #include "base/check.h"
-#include "base/json.h"
 
 namespace shardproof {
 
 namespace {
 
 using State = FlightRecord::State;
-
-std::string_view name(State state) {
-  switch (state) {
-    case State::started:
-      return "started";
-    case State::completed:
-      return "completed";
-    case State::failed:
-      return "failed";
-  }
-  SP_CHECK(false, "no such state");
-}
 
 bool is_message(CallKind kind) {
   return kind == CallKind::send || kind == CallKind::recv;
@@ -36,23 +24,50 @@ std::string numbering(const FlightRecord& record) {
          std::to_string(record.peer) + " " + std::to_string(record.tag);
 }
 
-Json to_json(const FlightRecord& record) {
-  Json json;
-  json["id"] = record.id;
-  json["group"] = record.group;
-  json["sequence"] = record.sequence;
-  json["op"] = std::string(name(record.kind));
-  json["reduce"] = std::string(name(record.op));
-  json["dtype"] = std::string(name(record.dtype));
-  json["send_count"] = record.send_count;
-  json["recv_count"] = record.recv_count;
-  if (record.peer >= 0) json["peer"] = record.peer;
-  if (is_message(record.kind)) json["tag"] = record.tag;
-  json["asynchronous"] = record.asynchronous;
-  json["state"] = std::string(name(record.state));
-  json["started_ns"] = record.started.count();
-  if (record.state != State::started) json["ended_ns"] = record.ended.count();
-  return json;
+OperationRecord::State state_of(State state) {
+  switch (state) {
+    case State::started:
+      return OperationRecord::State::started;
+    case State::completed:
+      return OperationRecord::State::completed;
+    default:
+      return OperationRecord::State::failed;
+  }
+}
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+OperationRecord operation_of(const FlightRecord& record, const std::vector<int>& members,
+                             Duration now) {
+  OperationRecord operation;
+  operation.group = record.group;
+  operation.members = members;
+  operation.sequence = record.sequence;
+  operation.op = std::string(name(record.kind));
+  const bool reduces = record.kind == CallKind::reduce || record.kind == CallKind::all_reduce ||
+                       record.kind == CallKind::reduce_scatter;
+  if (reduces) operation.reduce = std::string(name(record.op));
+  if (record.kind != CallKind::barrier) operation.dtype = std::string(name(record.dtype));
+  const auto peer = static_cast<std::size_t>(record.peer);
+  const int world = record.peer >= 0 && peer < members.size() ? members[peer] : record.peer;
+  (is_message(record.kind) ? operation.peer : operation.root) = world;
+  if (record.kind != CallKind::barrier) {
+    if (record.kind != CallKind::recv) operation.send_counts = {record.send_count};
+    if (record.kind != CallKind::send) operation.recv_counts = {record.recv_count};
+    auto& whole =
+        record.kind == CallKind::all_gather ? operation.recv_counts : operation.send_counts;
+    if (!record.shares.empty()) whole.assign(record.shares.begin(), record.shares.end());
+  }
+  operation.tag = record.tag;
+  operation.asynchronous = record.asynchronous;
+  operation.state = state_of(record.state);
+  operation.waited = record.state == State::started && !record.asynchronous;
+  operation.started_ago = seconds(now - record.started);
+  if (operation.waited) operation.waited_for = operation.started_ago;
+  if (record.state != State::started) operation.ended_ago = seconds(now - record.ended);
+  return operation;
 }
 
 FlightRecord record_of(const Communicator& comm, const Call& call, bool asynchronous) {
@@ -63,6 +78,16 @@ FlightRecord record_of(const Communicator& comm, const Call& call, bool asynchro
   record.dtype = call.dtype;
   record.send_count = call.send_elements(comm.rank());
   record.recv_count = call.recv_elements(comm.rank());
+  const auto self = static_cast<std::size_t>(comm.rank());
+  if (call.kind == CallKind::all_to_all && call.recv_counts[self] == 0) {
+    record.recv_count += call.send_counts[self];
+  }
+  const bool shares = call.kind == CallKind::reduce_scatter || call.kind == CallKind::all_gather;
+  const auto& counts = call.recv_counts;
+  if (shares &&
+      std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) != counts.end()) {
+    record.shares = counts;
+  }
   record.peer = call.peer;
   record.tag = call.tag;
   record.asynchronous = asynchronous;
@@ -147,12 +172,29 @@ std::vector<FlightRecord> FlightRecorder::last() const {
   return records;
 }
 
-std::string FlightRecorder::dump() const {
-  Json json;
-  json["rank"] = world_rank_;
-  json["records"] = Json::array();
-  for (const FlightRecord& record : last()) json["records"].push_back(to_json(record));
-  return json.dump();
+void FlightRecorder::know(const Group& group) {
+  std::lock_guard lock(mutex_);
+  groups_[group.name] = group.world_ranks;
+}
+
+RankRecords FlightRecorder::records() const {
+  RankRecords records;
+  records.rank = world_rank_;
+  const std::vector<FlightRecord> ring = last();
+  std::lock_guard lock(mutex_);
+  records.pulses = next_id_;
+  const Duration now = clock_.now();
+  for (const FlightRecord& record : ring) {
+    const auto group = groups_.find(record.group);
+    records.operations.push_back(
+        operation_of(record, group == groups_.end() ? std::vector<int>() : group->second, now));
+  }
+  for (const auto& [group, ranks] : groups_) {  // of messages what the ring shows is counted
+    if (const auto found = next_sequence_.find(group); found != next_sequence_.end()) {
+      records.issued[group] = found->second;
+    }
+  }
+  return records;
 }
 
 FlightRecorder::Counts FlightRecorder::take_counts() {
@@ -164,6 +206,7 @@ RecordedCommunicator::RecordedCommunicator(std::unique_ptr<Communicator> inner,
                                            std::shared_ptr<FlightRecorder> recorder)
     : ForwardingCommunicator(std::move(inner)), recorder_(std::move(recorder)) {
   SP_CHECK(recorder_ != nullptr, "a recorded communicator needs a recorder");
+  recorder_->know(this->inner().group());
 }
 
 void RecordedCommunicator::run(const Call& call, Deadline deadline) {

@@ -1,6 +1,7 @@
 // recorded_communicator: the flight recorder. Each rank keeps its last `capacity` operations over
 // all its groups in one ring: sequence number, group, kind, op, dtype, counts, state, times. On a
-// failure the ring is dumped; the call is also counted for the trace's `comm` events.
+// failure the ring is dumped (see flight_dump.h); the call is also counted for the trace's `comm`
+// events.
 // Thread rule: FlightRecorder is safe from any thread (asynchronous work completes elsewhere).
 #pragma once
 
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/flight_records.h"
 #include "comm/forwarding_communicator.h"
 
 namespace shardproof {
@@ -24,7 +26,8 @@ struct FlightRecord {
   ReduceOp op = ReduceOp::sum;
   Dtype dtype = Dtype::f32;
   std::size_t send_count = 0;
-  std::size_t recv_count = 0;
+  std::size_t recv_count = 0;  // of all_to_all with what stays in place
+  std::vector<std::size_t> shares;  // of reduce_scatter and all_gather, where they differ
   int peer = -1;
   int tag = 0;
   bool asynchronous = false;
@@ -41,7 +44,8 @@ class FlightRecorder {
   std::uint64_t begin(FlightRecord record);  // fills id, sequence and started; returns id
   void end(std::uint64_t id, FlightRecord::State state);
   std::vector<FlightRecord> last() const;  // oldest first
-  std::string dump() const;                // JSON: {"rank":..,"records":[..]}
+  void know(const Group& group);           // its ranks, for the records below
+  RankRecords records() const;             // as hang_analysis and flight_dump take them
 
   // Calls since the last call of take_counts, by (group, kind, dtype): how many, elements sent.
   struct Count { std::uint64_t calls = 0; std::uint64_t elements = 0; };
@@ -56,6 +60,7 @@ class FlightRecorder {
   std::vector<FlightRecord> ring_;
   std::uint64_t next_id_ = 0;
   std::map<std::string, std::uint64_t> next_sequence_;
+  std::map<std::string, std::vector<int>> groups_;  // world ranks
   Counts counts_;
 };
 
