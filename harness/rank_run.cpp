@@ -13,6 +13,7 @@
 #include "checkpoint/agreement.h"
 #include "checkpoint/background_save.h"
 #include "checkpoint/set_aside.h"
+#include "comm/flight_dump.h"
 #include "harness/child.h"
 #include "harness/drill.h"
 #include "harness/initial_parameters.h"
@@ -357,14 +358,21 @@ class RankRun {
     }
   }
 
+  // What this rank did last, for `shardproof hang`. The failure itself is worth more than its dump.
   void dump_flight() const {
-    for (const std::string& folder : {request_.trace.directory, config_.guard.dumps}) {
-      if (folder.empty()) continue;
-      std::error_code ignored;  // the failure that is under way says more
-      std::filesystem::create_directories(folder, ignored);
-      std::ofstream(rank_file(folder, "flight.", comm_->rank(), "json"))
-          << guards_.recorder()->dump() << '\n';
+    constexpr std::size_t every_operation = 1024;  // as many as the recorder keeps
+    const std::string& folder =
+        config_.guard.dumps.empty() ? request_.trace.directory : config_.guard.dumps;
+    if (folder.empty()) return;
+    try {
+      make_folder(folder);
+    } catch (const Error&) {
+      return;
     }
+    const auto wall = std::chrono::system_clock::now().time_since_epoch();
+    std::ofstream(folder + "/" + flight_dump_name(comm_->rank()), std::ios::binary)
+        << flight_dump_file(guards_.recorder()->records(every_operation),
+                            std::chrono::duration_cast<Duration>(wall).count());
   }
 
   const RunRequest& request_;

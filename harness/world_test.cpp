@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/temp_folder.h"
+#include "comm/flight_dump.h"
 #include "invariants/trace_checks.h"
 #include "train/case_testing.h"
 
@@ -172,10 +173,8 @@ TEST(World, AFailureOnOneRankEndsAllOfThemAndIsTheErrorThatIsThrown) {
   EXPECT_EQ(error.kind(), ErrorKind::io);
   EXPECT_EQ(error.place(), "the disk");
   for (int rank = 0; rank < 3; ++rank) {  // the last operations of every rank are kept
-    std::ifstream file(folder.file("trace") + "/flight.rank_0000" + std::to_string(rank) + ".json");
-    std::stringstream text;
-    text << file.rdbuf();
-    EXPECT_EQ(parse_json(text.str(), "flight").at("rank"), rank);
+    const std::string path = folder.file("trace") + "/" + flight_dump_name(rank);
+    EXPECT_EQ(read_flight_dumps({path}).at(0).records.rank, rank);
   }
 }
 

@@ -25,6 +25,7 @@ void add_faults(CLI::App& app, int& status);
 int run_faults(const std::string& run, bool json);
 void add_replay(CLI::App& app, int& status);
 void add_trace(CLI::App& app, int& status);
+void add_hang(CLI::App& app, int& status);
 void add_show(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);

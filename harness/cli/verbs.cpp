@@ -67,6 +67,7 @@ void add_verbs(CLI::App& app, int& status) {
   add_faults(app, status);
   add_replay(app, status);
   add_trace(app, status);
+  add_hang(app, status);
   add_show(app, status);
   add_bench(app, status);
   add_doctor(app, status);

@@ -1,29 +1,17 @@
 // recorded_communicator: the ring of one rank's last operations, and the decorator that fills it.
 #include "comm/recorded_communicator.h"
 
+#include <algorithm>
 #include <tuple>
 #include <utility>
 
 #include "base/check.h"
-#include "base/json.h"
 
 namespace shardproof {
 
 namespace {
 
 using State = FlightRecord::State;
-
-std::string_view name(State state) {
-  switch (state) {
-    case State::started:
-      return "started";
-    case State::completed:
-      return "completed";
-    case State::failed:
-      return "failed";
-  }
-  SP_CHECK(false, "no such state");
-}
 
 bool is_message(CallKind kind) {
   return kind == CallKind::send || kind == CallKind::recv;
@@ -43,25 +31,6 @@ double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-Json to_json(const FlightRecord& record) {
-  Json json;
-  json["id"] = record.id;
-  json["group"] = record.group;
-  json["sequence"] = record.sequence;
-  json["op"] = std::string(name(record.kind));
-  json["reduce"] = std::string(name(record.op));
-  json["dtype"] = std::string(name(record.dtype));
-  json["send_count"] = record.send_count;
-  json["recv_count"] = record.recv_count;
-  if (record.peer >= 0) json["peer"] = record.peer;
-  if (is_message(record.kind)) json["tag"] = record.tag;
-  json["asynchronous"] = record.asynchronous;
-  json["state"] = std::string(name(record.state));
-  json["started_ns"] = record.started.count();
-  if (record.state != State::started) json["ended_ns"] = record.ended.count();
-  return json;
-}
-
 FlightRecord record_of(const Communicator& comm, const Call& call, bool asynchronous) {
   FlightRecord record;
   record.group = comm.group().name;
@@ -70,6 +39,16 @@ FlightRecord record_of(const Communicator& comm, const Call& call, bool asynchro
   record.dtype = call.dtype;
   record.send_count = call.send_elements(comm.rank());
   record.recv_count = call.recv_elements(comm.rank());
+  const auto self = static_cast<std::size_t>(comm.rank());
+  if (call.kind == CallKind::all_to_all && call.recv_counts[self] == 0) {
+    record.recv_count += call.send_counts[self];
+  }
+  const bool shares = call.kind == CallKind::reduce_scatter || call.kind == CallKind::all_gather;
+  const auto& counts = call.recv_counts;
+  if (shares &&
+      std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) != counts.end()) {
+    record.shares = counts;
+  }
   record.peer = call.peer;
   record.tag = call.tag;
   record.asynchronous = asynchronous;
@@ -221,6 +200,10 @@ OperationRecord FlightRecorder::operation(const FlightRecord& record, Duration n
     operation.recv_counts = {record.recv_count};
     if (record.kind == CallKind::broadcast) operation.send_counts = {};  // of the root alone
     if (record.kind == CallKind::recv) operation.send_counts = {};
+    if (record.kind == CallKind::send) operation.recv_counts = {};
+    auto& whole =
+        record.kind == CallKind::all_gather ? operation.recv_counts : operation.send_counts;
+    if (!record.shares.empty()) whole.assign(record.shares.begin(), record.shares.end());
   }
   (is_message(record.kind) ? operation.peer : operation.root) = world_rank(record.peer);
   operation.tag = record.tag;
@@ -271,14 +254,6 @@ std::vector<FlightRecord> FlightRecorder::last() const {
     records.push_back(ring_[id % capacity_]);
   }
   return records;
-}
-
-std::string FlightRecorder::dump() const {
-  Json json;
-  json["rank"] = world_rank_;
-  json["records"] = Json::array();
-  for (const FlightRecord& record : last()) json["records"].push_back(to_json(record));
-  return json.dump();
 }
 
 FlightRecorder::Counts FlightRecorder::take_counts() {

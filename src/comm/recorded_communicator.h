@@ -1,6 +1,6 @@
 // recorded_communicator: the flight recorder. Each rank keeps its last `capacity` operations over
 // all its groups in one ring: sequence number, group, kind, op, dtype, counts, state, times. On a
-// failure the ring is dumped; the call is also counted for the trace's `comm` events. When a wait
+// failure the ring is dumped (flight_dump.h); the call is also counted for the trace's `comm` events. When a wait
 // is looked into, records() says the same with what hang analysis needs beside it: in which
 // operations threads of the rank stand, where its program is, and whether it moves (pulses). Thread
 // rule: FlightRecorder is safe from any thread (asynchronous work completes elsewhere).
@@ -29,7 +29,8 @@ struct FlightRecord {
   ReduceOp op = ReduceOp::sum;
   Dtype dtype = Dtype::f32;
   std::size_t send_count = 0;
-  std::size_t recv_count = 0;
+  std::size_t recv_count = 0;  // of all_to_all with what stays in place
+  std::vector<std::size_t> shares;  // of reduce_scatter and all_gather, where they differ
   int peer = -1;
   int tag = 0;
   bool asynchronous = false;
@@ -56,7 +57,6 @@ class FlightRecorder {
   // For hang analysis: the last operations, and those older ones in which a thread stands.
   RankRecords records(std::size_t operations = 32) const;
   std::vector<FlightRecord> last() const;  // oldest first
-  std::string dump() const;                // JSON: {"rank":..,"records":[..]}
 
   // Calls since the last call of take_counts, by (group, kind, dtype): how many, elements sent.
   struct Count {
