@@ -72,6 +72,28 @@ TEST(Prune, LeavesNothingOfWhatGoesAndAllOfWhatStays) {
   EXPECT_EQ(storage->list("").size(), 4u);  // two manifests, two folders
 }
 
+class CountedManifests : public ForwardingStorage {
+ public:
+  using ForwardingStorage::ForwardingStorage;
+  void read(const std::string& path, std::uint64_t offset, std::span<std::byte> out) override {
+    if (path.ends_with(".manifest.json")) ++reads[path];
+    ForwardingStorage::read(path, offset, out);
+  }
+  std::map<std::string, int> reads;
+};
+
+TEST(Prune, ReadsEachManifestOnceAndTheNewestAgainToVerifyIt) {
+  CountedManifests storage(memory_storage());
+  save_steps(storage, {10, 20, 30, 40});
+  storage.reads.clear();
+  EXPECT_EQ(prune(storage, {2, 0}).removed.size(), 2u);
+  const std::map<std::string, int> expected = {{manifest_path(step_id(10)), 1},
+                                               {manifest_path(step_id(20)), 1},
+                                               {manifest_path(step_id(30)), 1},
+                                               {manifest_path(step_id(40)), 2}};
+  EXPECT_EQ(storage.reads, expected);
+}
+
 TEST(Prune, NothingGoesWhileTheNewestIsDamaged) {
   const auto storage = memory_storage();
   save_steps(*storage, {10, 20});

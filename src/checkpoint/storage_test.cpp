@@ -74,6 +74,19 @@ TEST_P(StorageContract, WritesAppendAndReadBackAtAnyOffset) {
   storage().read("f", 11, {});  // nothing, at the end
 }
 
+// More than is written back at once, in parts that do not divide it.
+TEST_P(StorageContract, ALongFileReadsBack) {
+  std::vector<std::byte> bytes(20 << 20);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i >> 8 ^ i);
+  const auto file = storage().create("f");
+  constexpr std::size_t part = 3'000'000;
+  for (std::size_t at = 0; at < bytes.size(); at += part) {
+    file->write(std::span(bytes).subspan(at, std::min(part, bytes.size() - at)));
+  }
+  file->close();
+  EXPECT_TRUE(testing::read_file(storage(), "f") == bytes);
+}
+
 TEST_P(StorageContract, AnEmptyFileIsAFile) {
   put(storage(), "empty", "");
   EXPECT_TRUE(storage().exists("empty"));

@@ -200,6 +200,14 @@ TEST(Verify, AManifestThatTellsOtherTensorsThanTheFileIsFound) {
   changed = whole;
   std::swap(changed.entries[0].begin, changed.entries[1].begin);
   EXPECT_TRUE(contains(damages_of(changed), "header: "));
+  // Digests that the bytes do not have.
+  changed = whole;
+  changed.files[0].digest = sha256("another");
+  EXPECT_EQ(damages_of(changed), whole.files[0].file + ": digest " + sha256("another").hex() +
+                                     " / digest " + whole.files[0].digest.hex() + "\n");
+  changed = whole;
+  changed.files[0].head_sha256 = sha256("another");
+  EXPECT_TRUE(contains(damages_of(changed), ": header, bytes [0, ")) << damages_of(changed);
 }
 
 // Reads fail, as of a disk that is going bad.

@@ -36,13 +36,17 @@ void RankWatch::leave(Communicator& comm) {
   std::erase(joined_, &comm);
 }
 
-void RankWatch::give_up(const Error& verdict) {
+void RankWatch::judge(const Error& verdict) {
   {
     const std::lock_guard lock(mutex_);
     if (verdict_ || ended_) return;
     verdict_ = verdict;
   }
   given_.notify_all();
+}
+
+void RankWatch::release() {
+  if (!verdict()) return;  // it had ended
   const std::lock_guard lock(joined_mutex_);
   for (Communicator* const comm : joined_) comm->revoke();
 }

@@ -27,9 +27,11 @@ class RankWatch {
   void join(Communicator& comm);
   void leave(Communicator& comm);
 
-  // Ends the rank's waits for good: its groups are revoked, and every wait that ends because of it
-  // throws `verdict`. The first verdict stays.
-  void give_up(const Error& verdict);
+  // Ends the rank's waits for good: every wait that ends because its group was revoked throws
+  // `verdict`, of which the first stays, and then release() revokes the rank's groups. Of several
+  // ranks all are judged before the first is released: they share groups.
+  void judge(const Error& verdict);
+  void release();
   std::optional<Error> verdict() const;
   // The same, when one is there or comes within `patience`.
   std::optional<Error> verdict_within(Duration patience) const;

@@ -61,7 +61,8 @@ void Watchdog::deliver(const Error& verdict) {
     const std::lock_guard lock(mutex_);
     ranks = ranks_;
   }
-  for (const auto& rank : ranks) rank->give_up(verdict);
+  for (const auto& rank : ranks) rank->judge(verdict);
+  for (const auto& rank : ranks) rank->release();
 }
 
 bool Watchdog::anybody_waits() const {

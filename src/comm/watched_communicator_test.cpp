@@ -231,7 +231,8 @@ TEST(WatchedCommunicator, AVerdictOfAnotherProcessEndsTheWait) {
   const Outcome outcome = world.run([&](Rank rank) {
     if (rank.comm.rank() == 0) return barrier(rank.comm);
     world.await_standing(0);
-    world.watch(0)->give_up(Error(ErrorKind::timeout, "elsewhere", "found by another rank"));
+    world.watch(0)->judge(Error(ErrorKind::timeout, "elsewhere", "found by another rank"));
+    world.watch(0)->release();
   });
   expect_verdict(outcome.errors[0], ErrorKind::timeout, "found by another rank");
 }
