@@ -27,7 +27,7 @@ Json to_json(const StepResult& result) {
               {"tokens", result.tokens}};
 }
 
-StepResult step_from_json(const Json& json, const std::string& place) {
+StepResult result_from_json(const Json& json, const std::string& place) {
   StepResult result;
   result.step = integer_member(json, "step", place);
   result.loss = from_bits_hex(string_member(json, "loss", place));
@@ -89,7 +89,7 @@ std::optional<DrillResult> find_drill(const std::string& output) {
     const Json json = parse_json(line.substr(line_prefix.size()), place, ErrorKind::corrupt);
     DrillResult result;
     for (const Json& step : member(json, "steps", place)) {
-      result.steps.push_back(step_from_json(step, place));
+      result.steps.push_back(result_from_json(step, place));
     }
     result.state = Digest::from_hex(string_member(json, "state_digest", place));
     return result;
