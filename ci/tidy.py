@@ -22,6 +22,7 @@ TABLE = {
     "parallel": {"base", "mesh", "comm", "model", "optim", "parallel"},
     "train": SRC,
     "faults": {"base", "faults", "comm/communicator.h", "comm/forwarding_communicator.h",
+               "comm/dump_report.h",
                "trace/event.h",
                "checkpoint", "train/hooks.h", "train/config.h"},
     "invariants": SRC | {"invariants", "faults/script.h"},

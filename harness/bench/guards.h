@@ -14,7 +14,8 @@ struct GuardBenchOptions {
 };
 
 // {"steps":[{"model","backend","off_ms","on_ms","ratio","at_most"}..],
-//  "agreements":[{"ranks","way","rounds","at_most","us"}..],"hangs":[{"what","seconds","at_most"}..]}
+//  "agreements":[{"ranks","way","rounds","at_most","us"}..],
+//  "hangs":[{"what","seconds","at_most"}..]}
 Json run_guard_bench(const GuardBenchOptions& options);
 void print_guard_bench(const Json& result);
 int guard_bench_status(const Json& result);  // 0 when all that is asked for is met, else 1

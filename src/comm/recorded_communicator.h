@@ -1,9 +1,10 @@
 // recorded_communicator: the flight recorder. Each rank keeps its last `capacity` operations over
 // all its groups in one ring: sequence number, group, kind, op, dtype, counts, state, times. On a
-// failure the ring is dumped (flight_dump.h); the call is also counted for the trace's `comm` events. When a wait
-// is looked into, records() says the same with what hang analysis needs beside it: in which
-// operations threads of the rank stand, where its program is, and whether it moves (pulses). Thread
-// rule: FlightRecorder is safe from any thread (asynchronous work completes elsewhere).
+// failure the ring is dumped (flight_dump.h); the call is also counted for the trace's `comm`
+// events. When a wait is looked into, records() says the same with what hang analysis needs beside
+// it: in which operations threads of the rank stand, where its program is, and whether it moves
+// (pulses). Thread rule: FlightRecorder is safe from any thread (asynchronous work completes
+// elsewhere).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // stack: wraps a backend's communicator in the decorators, in the one fixed order, outermost first:
-// outer -> recorded -> watched -> verified -> checked -> wire -> delayed -> backend, where outer and
-// wire are what the caller puts there (faults).
+// outer -> recorded -> watched -> verified -> checked -> wire -> delayed -> backend, where outer
+// and wire are what the caller puts there (faults).
 #pragma once
 
 #include <functional>

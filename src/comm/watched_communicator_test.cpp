@@ -177,7 +177,7 @@ TEST_P(Watched, AnEndlessLoopIsNamed) {
     world.await_standing(0);
     world.await_standing(2);
     clock.advance(std::chrono::seconds(31));
-    while (!rank.comm.poisoned()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (!rank.comm.poisoned()) std::this_thread::yield();
   });
   for (const std::size_t rank : {0, 2}) {
     expect_verdict(outcome.errors[rank], ErrorKind::timeout,
@@ -196,7 +196,7 @@ TEST_P(Watched, ASlowRankIsNamedAndWaitedFor) {
         clock.advance(std::chrono::seconds(29));
         rank.recorder.enter({0, action, "forward"});
       }
-      while (world.notes().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      while (world.notes().empty()) std::this_thread::yield();
     }
     barrier(rank.comm);
   });
