@@ -145,7 +145,7 @@ struct ControlClient::Impl {
     std::array<char, 65536> bytes;
     std::string unread;
     for (;;) {
-      const ssize_t count = recv(fd, bytes.data(), bytes.size(), 0);
+      const ssize_t count = ::recv(fd, bytes.data(), bytes.size(), 0);
       if (count < 0 && errno == EINTR) continue;
       if (count <= 0) break;
       unread.append(bytes.data(), static_cast<std::size_t>(count));
@@ -212,7 +212,10 @@ ControlClient::ControlClient(const std::string& address, const std::string& toke
     impl_->watcher =
         std::thread([impl = impl_.get(), ends_with_host] { impl->watch(ends_with_host); });
   };
-  if (host == ControlHost::rank) return watch(false);
+  if (host == ControlHost::rank) {
+    watch(false);
+    return;
+  }
   const int output = connect_to(address, deadline);
   say_hello(output, token, rank, "output");
   std::fflush(stdout);

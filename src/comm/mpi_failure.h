@@ -23,6 +23,8 @@ inline constexpr int revoke_tag = 3 * tag_space;
 
 bool ulfm_compiled();
 std::vector<int> dead_ranks(MPI_Comm comm);  // group ranks, ascending
+// Lets MPI hear of failures. An error it answers with is not looked at: dead_ranks says it.
+void make_progress(MPI_Comm comm);
 void revoke_comm(MPI_Comm comm);
 bool is_revoked(MPI_Comm comm);
 bool means_revoked(int code);

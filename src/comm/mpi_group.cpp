@@ -89,7 +89,9 @@ void MpiGroup::check(const std::string& place) {
   }
 }
 
+// Who asks may wait elsewhere than in MPI, which hears of a death only while it is called.
 bool MpiGroup::poisoned() const {
+  if (!poisoned_) make_progress(comm_);
   return poisoned_ || revoked_anywhere() || !dead_ranks(comm_).empty();
 }
 

@@ -17,8 +17,9 @@ double seconds(Duration duration) {
 }  // namespace
 
 Error error_of(const HangVerdict& verdict) {
-  const ErrorKind kind =
-      verdict.kind == HangKind::mismatch ? ErrorKind::mismatch : ErrorKind::timeout;
+  const ErrorKind kind = verdict.kind == HangKind::mismatch ? ErrorKind::mismatch
+                         : verdict.kind == HangKind::ended  ? ErrorKind::peer_died
+                                                            : ErrorKind::timeout;
   const int rank = verdict.culprits.size() == 1 ? verdict.culprits.front() : Error::no_rank;
   return {kind, verdict.operation,
           "hang (" + std::string(name(verdict.kind)) + "): " + verdict.text, rank};
