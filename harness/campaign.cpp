@@ -22,7 +22,7 @@ CampaignReport run_campaign(const CampaignOptions& options) {
   for (const Fault& fault : faults) ++report.kinds[fault.kind].points;
   if (options.budget_seconds > 0) shuffle(faults, options.seed);
   for (std::size_t i = 0; i < faults.size(); ++i) {
-    const bool spent = options.budget_seconds > 0 && seconds() > options.budget_seconds;
+    const bool spent = i > 0 && options.budget_seconds > 0 && seconds() > options.budget_seconds;
     if (spent || (options.stop != nullptr && options.stop->load())) {
       report.left = static_cast<int>(faults.size() - i);
       break;

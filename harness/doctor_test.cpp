@@ -1,4 +1,4 @@
-// ctest: unit timeout=120
+// ctest: unit timeout=120 lock=mpi
 #include "harness/doctor.h"
 
 #include <gtest/gtest.h>

@@ -210,15 +210,21 @@ void add_faults(CLI::App& app, int& status) {
   auto flags = std::make_shared<Flags>();
   CLI::App* list = verb->add_subcommand("list", "The kinds of faults, and what each may lead to");
   list->add_flag("--markdown", flags->markdown, "As the page docs/faults.md");
+  list->footer("Examples:\n  shardproof faults list\n  shardproof faults list --markdown");
   list->callback([flags, &status] { status = list_faults(flags->markdown); });
   CLI::App* discover = verb->add_subcommand("discover", "Every fault point of a Run");
   discover->add_option("RUN", flags->run, "A Run line; empty: the default Case");
   discover->add_flag("--json", flags->json, "Print the points as JSON");
+  discover->footer("Examples:\n  shardproof faults discover 'training.steps=2 run.layout=dp2'");
   discover->callback([flags, &status] { status = discover_points(*flags); });
   CLI::App* one = verb->add_subcommand("run", "One scenario: a script, or a Run line with a fault");
   one->add_option("SCRIPT", flags->run, "A .toml file, or a Run line with run.fault=POINT!KIND")
       ->required();
   one->add_flag("--json", flags->json, "Print the result as JSON");
+  one->footer(
+      "Examples:\n"
+      "  shardproof faults run 'training.steps=6 run.fault=step:2:3:backward!kill'\n"
+      "  shardproof faults run faults/scenarios/crash_after_commit.toml");
   one->callback([flags, &status] { status = run_faults(flags->run, flags->json); });
   CLI::App* all = verb->add_subcommand("campaign", "Every fault point x every kind that applies");
   all->add_option("RUN", flags->run, "A Run line; empty: the default Case");
@@ -228,6 +234,10 @@ void add_faults(CLI::App& app, int& status) {
   all->add_option("--seed", flags->seed, "Of that order (default: 1)")->check(integer_range(0));
   all->add_flag("--verbose", flags->verbose, "A line for every scenario");
   all->add_flag("--no-audit", flags->no_audit, "Show what is missed without guard.audit_every");
+  all->footer(
+      "Examples:\n"
+      "  shardproof faults campaign 'training.steps=4 run.layout=dp2' --budget 60\n"
+      "  shardproof faults campaign --kinds kill,dtype --budget 30 --seed 7");
   all->callback([flags, &status] { status = campaign(*flags); });
   verb->footer(
       "Examples:\n"

@@ -134,7 +134,7 @@ TEST_P(Watched, ARankThatHasEndedIsNamed) {
   });
   EXPECT_FALSE(outcome.errors[1].has_value());
   for (const std::size_t rank : {0, 2}) {
-    expect_verdict(outcome.errors[rank], ErrorKind::timeout,
+    expect_verdict(outcome.errors[rank], ErrorKind::peer_died,
                    "rank 1 is gone: missing from world barrier #1");
   }
 }

@@ -18,14 +18,13 @@ double SpikeWatch::median() const {
 
 SpikeRuling SpikeWatch::look(std::int64_t step, double loss) {
   if (factor_ == 0 || losses_.empty() || loss <= factor_ * median()) return SpikeRuling::none;
-  if (spiked_ != step) times_ = 0;
-  const bool again =
-      times_ > 0 && std::bit_cast<std::uint64_t>(spike_) == std::bit_cast<std::uint64_t>(loss);
+  Seen& seen = seen_[step];
+  const bool again = seen.times > 0 &&
+                     std::bit_cast<std::uint64_t>(seen.loss) == std::bit_cast<std::uint64_t>(loss);
   if (again) return SpikeRuling::accept;
-  if (times_ == rollbacks) return SpikeRuling::give_up;
-  spiked_ = step;
-  spike_ = loss;
-  ++times_;
+  if (seen.times == rollbacks) return SpikeRuling::give_up;
+  seen.loss = loss;
+  ++seen.times;
   return SpikeRuling::roll_back;
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <utility>
 
 namespace shardproof {
@@ -35,9 +36,13 @@ class SpikeWatch {
   double factor_;
   int window_;
   std::deque<std::pair<std::int64_t, double>> losses_;
-  std::int64_t spiked_ = -1;  // the step that was rolled back last
-  double spike_ = 0;          // its loss
-  int times_ = 0;
+  struct Seen {
+    double loss = 0;
+    int times = 0;
+  };
+  // Steps that were rolled back. All of them: two that spike after one another would else send each
+  // other back for ever.
+  std::map<std::int64_t, Seen> seen_;
 };
 
 }  // namespace shardproof

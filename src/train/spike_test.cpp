@@ -42,5 +42,15 @@ TEST(Spike, OtherSpikesAtOneStepAreGivenUp) {
   EXPECT_EQ(of.look(5, 30), SpikeRuling::give_up);
 }
 
+TEST(Spike, TwoStepsThatSpikeOneAfterTheOtherDoNotSendEachOtherBackForEver) {
+  SpikeWatch watch(2, 4);
+  watch.add(0, 1);
+  EXPECT_EQ(watch.look(1, 5), SpikeRuling::roll_back);
+  EXPECT_EQ(watch.look(1, 5), SpikeRuling::accept);
+  EXPECT_EQ(watch.look(2, 6), SpikeRuling::roll_back);
+  EXPECT_EQ(watch.look(1, 5), SpikeRuling::accept);
+  EXPECT_EQ(watch.look(2, 6), SpikeRuling::accept);
+}
+
 }  // namespace
 }  // namespace shardproof
