@@ -38,6 +38,7 @@ class Checker {
     check_layout();
     check_offload();
     check_fault();
+    check_recovery();
   }
 
  private:
@@ -188,6 +189,19 @@ class Checker {
                        "parallel.offload_optimizer=file with it",
                        p.offload_directory));
     }
+  }
+
+  // A key that did nothing would be a promise broken in the night of a failure.
+  void check_recovery() const {
+    const auto refuse = [&](const char* key, const std::string& found, const char* usual) {
+      fail({key},
+           fmt::format("found {}: not supported yet; expected {}; after a failure: shardproof "
+                       "resume DIR",
+                       found, usual));
+    };
+    if (config_.run.restarts != 0)
+      refuse("run.restarts", std::to_string(config_.run.restarts), "0");
+    if (config_.run.elastic) refuse("run.elastic", "true", "false");
   }
 
   // A fault that could never fire would make a green run worthless.

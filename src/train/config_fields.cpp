@@ -234,11 +234,11 @@ std::vector<Field> fields(Config& c) {
        run,
        "seconds for any wait of a rank"},
       {"run", "restarts", &run_.restarts, between(0, 1000), run,
-       "from the newest checkpoint after a failure, at most"},
+       "from the newest checkpoint after a failure; not supported yet"},
       {"run", "restart_seconds", &run_.restart_seconds, between(0, 3600), run,
        "before the first restart; doubles with each"},
       {"run", "elastic", &run_.elastic, {}, run,
-       "survivors go on without a restart, where MPI can"},
+       "survivors go on without a restart; not supported yet"},
   };
 }
 

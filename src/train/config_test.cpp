@@ -178,5 +178,14 @@ TEST(Config, TheDigestIsOfWhatDeterminesTheBits) {
   }
 }
 
+TEST(Config, WhatIsNotBuiltYetIsRefused) {
+  Config config;
+  config.run.restarts = 1;
+  expect_error(ErrorKind::bad_input, {"run.restarts", "not supported yet"}, [&] { check(config); });
+  config.run.restarts = 0;
+  config.run.elastic = true;
+  expect_error(ErrorKind::bad_input, {"run.elastic", "not supported yet"}, [&] { check(config); });
+}
+
 }  // namespace
 }  // namespace shardproof
