@@ -37,11 +37,6 @@ const char* verb(const std::vector<int>& ranks, const char* one, const char* man
   return ranks.size() == 1 ? one : many;
 }
 
-std::string waits_text(const Standing& standing, const std::string& what) {
-  return fmt::format("rank {} waits in {} for {}", standing.rank->rank, what,
-                     ranks_text(standing.missing));
-}
-
 class Explainer {
  public:
   Explainer(const FlightRecords& records, const HangLimits& limits)
