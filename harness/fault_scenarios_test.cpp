@@ -1,4 +1,4 @@
-// ctest: fault timeout=180 processors=2 lock=mpi
+// ctest: fault timeout=420 processors=2 lock=mpi
 // The scripts of faults/scenarios: the minimal matrix, on thread ranks and on MPI processes.
 #include <gtest/gtest.h>
 

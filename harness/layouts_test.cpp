@@ -1,4 +1,4 @@
-// ctest: invariant timeout=240 processors=2
+// ctest: invariant timeout=600 processors=2
 // The layout law: the whole table of layouts on thread ranks, 10 steps each, by the command; and
 // what the command refuses.
 #include "harness/layouts_testing.h"
@@ -14,7 +14,7 @@ ChildResult layouts(std::vector<std::string> arguments) {
 }
 
 TEST(Layouts, EveryRowOfTheTablePassesByItsRule) {
-  const Json rows = expect_equal_rows({"--backend", "threads"}, std::chrono::seconds(230));
+  const Json rows = expect_equal_rows({"--backend", "threads"}, std::chrono::seconds(440));
   EXPECT_EQ(rows.size(), layout_list().size());
   int native = 0;
   for (const Json& row : rows) {
@@ -64,8 +64,9 @@ TEST(Layouts, LeavesOutWhatIsNotLegal) {
 }
 
 TEST(Layouts, AllOfATinyCase) {
-  const Json rows = expect_equal_rows(
-      {"--all", "--case", "shallow", "--max-ranks", "2", "--steps", "2"}, std::chrono::seconds(60));
+  const Json rows =
+      expect_equal_rows({"--all", "--case", "shallow", "--max-ranks", "2", "--steps", "2"},
+                        std::chrono::seconds(150));
   std::set<std::string> names;
   for (const Json& row : rows) names.insert(row.at("layout").get<std::string>());
   EXPECT_EQ(names.size(), rows.size());
