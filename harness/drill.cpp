@@ -12,30 +12,13 @@
 #include "checkpoint/agreement.h"
 #include "checkpoint/manifest.h"
 #include "harness/continued.h"
+#include "harness/request_file.h"
 #include "mesh/layout.h"
 
 namespace shardproof {
 namespace {
 
 constexpr std::string_view line_prefix = "@drill ";
-
-Json to_json(const StepResult& result) {
-  return Json{{"step", result.step},
-              {"loss", bits_hex(result.loss)},
-              {"grad_norm", bits_hex(result.grad_norm)},
-              {"lr", bits_hex(result.lr)},
-              {"tokens", result.tokens}};
-}
-
-StepResult result_from_json(const Json& json, const std::string& place) {
-  StepResult result;
-  result.step = integer_member(json, "step", place);
-  result.loss = from_bits_hex(string_member(json, "loss", place));
-  result.grad_norm = from_bits_hex(string_member(json, "grad_norm", place));
-  result.lr = from_bits_hex(string_member(json, "lr", place));
-  result.tokens = integer_member(json, "tokens", place);
-  return result;
-}
 
 std::string last_line(const std::string& output) {
   std::istringstream lines(output);
@@ -89,7 +72,7 @@ std::optional<DrillResult> find_drill(const std::string& output) {
     const Json json = parse_json(line.substr(line_prefix.size()), place, ErrorKind::corrupt);
     DrillResult result;
     for (const Json& step : member(json, "steps", place)) {
-      result.steps.push_back(result_from_json(step, place));
+      result.steps.push_back(step_result_from_json(step, place));
     }
     result.state = Digest::from_hex(string_member(json, "state_digest", place));
     return result;

@@ -2,14 +2,13 @@
 #include "harness/fault_run.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
 #include <fstream>
+#include <regex>
 #include <utility>
 
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -17,6 +16,7 @@
 #include "checkpoint/load.h"
 #include "harness/stored_fault.h"
 #include "mesh/layout.h"
+#include "train/manifest_facts.h"
 #include "train/sections.h"
 
 namespace shardproof {
@@ -40,11 +40,11 @@ int last_run_with_faults(const std::vector<Fault>& faults) {
   return last;
 }
 
-// The newest checkpoint that verifies; empty: none.
+// The newest checkpoint that is whole; empty: none.
 std::string newest_whole(Storage& storage) {
   const auto ids = list_checkpoints(storage);
   for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
-    if (verify_checkpoint(storage, *id).empty()) return *id;
+    if (damages_of(storage, *id).empty()) return *id;
   }
   return "";
 }
@@ -52,7 +52,7 @@ std::string newest_whole(Storage& storage) {
 // The first damage of any checkpoint, as `checkpoint verify` says it.
 std::string damage_of(Storage& storage) {
   for (const std::string& id : list_checkpoints(storage)) {
-    for (const Damage& damage : verify_checkpoint(storage, id)) {
+    for (const Damage& damage : damages_of(storage, id)) {
       return fmt::format("checkpoint {}: {}: expected {}, found {}", id, damage.where,
                          damage.expected, damage.found);
     }
@@ -60,10 +60,16 @@ std::string damage_of(Storage& storage) {
   return "";
 }
 
+// "rank 1", and 1 in "ranks 0, 1": not in "rank 10".
 bool names_rank(const FaultRunEnd& run, int rank) {
   if (run.named_rank == rank) return true;
-  for (const char* form : {"rank {}", "rank{}", "ranks {}"}) {
-    if (run.said.find(fmt::format(fmt::runtime(form), rank)) != std::string::npos) return true;
+  const std::regex list("ranks? ([0-9]+(?:, ?[0-9]+)*)"), number("[0-9]+");
+  using Matches = std::sregex_iterator;
+  for (Matches one(run.said.begin(), run.said.end(), list); one != Matches(); ++one) {
+    const std::string ranks = (*one)[1];
+    for (Matches each(ranks.begin(), ranks.end(), number); each != Matches(); ++each) {
+      if (each->str() == std::to_string(rank)) return true;
+    }
   }
   return false;
 }

@@ -12,9 +12,9 @@
 namespace shardproof {
 namespace {
 
-std::string held_by(Plan& plan) {
+std::string held_by(Plan& plan, bool all_copies) {
   std::string out;
-  for (const StateShard& shard : plan.shards("param", true)) {
+  for (const StateShard& shard : plan.shards("param", all_copies)) {
     const std::size_t size = static_cast<std::size_t>(shard.range.size()) * sizeof(float);
     out += fmt::format("{} {} {} {}\n", shard.piece_index, shard.range.lo, shard.range.hi,
                        sha256(shard.data, size).hex());
@@ -44,8 +44,8 @@ std::string share_problem(const std::string& held, int rank, const Plan& plan,
 }  // namespace
 
 void check_initial_parameters(Communicator& comm, Plan& plan, const GptShape& shape,
-                              std::uint64_t seed) {
-  const auto held = all_gather_text(comm, held_by(plan));
+                              std::uint64_t seed, bool agreed) {
+  const auto held = all_gather_text(comm, held_by(plan, !agreed));
   const int next = (comm.rank() + 1) % comm.size();
   const auto problems = all_gather_text(
       comm, share_problem(held[static_cast<std::size_t>(next)], next, plan, shape, seed));

@@ -59,8 +59,9 @@ std::string parameters_digest(Plan& plan, bool whole_only) {
 }
 
 // Ranks along dp and cp hold the same parameters, ranks along tp those that are not cut. Under ZeRO
-// 3 every rank of a shard group has its own share: only copies of a share can agree.
-void agree_on_parameters(Mesh& mesh, Plan& plan) {
+// 3 every rank of a shard group has its own share: only copies of a share can agree. False: there
+// are copies that were not compared.
+bool agree_on_parameters(Mesh& mesh, Plan& plan, bool tied) {
   const Layout& layout = mesh.layout();
   Communicator& data = mesh.axis(Axis::data);
   const std::vector<Fact> all{{"parameters", parameters_digest(plan, false)}};
@@ -68,12 +69,13 @@ void agree_on_parameters(Mesh& mesh, Plan& plan) {
     const int group = layout.shard_size();
     const int dp = mesh.at().dp;
     agree_on(*data.split(dp % group, dp / group, "copies", default_deadline(data)), all);
-    return;
+    return false;
   }
   agree_on(data, all);
   agree_on(mesh.axis(Axis::context), all);
   agree_on(mesh.axis(Axis::tensor),
            {{"parameters that are not cut", parameters_digest(plan, true)}});
+  return !tied || layout.pp == 1;
 }
 
 // What a failure or a trace is told with.
@@ -155,10 +157,10 @@ class RankRun {
           Json{{"kind", "origin"}, {"step", trainer.next_step()}, {"origin", trainer.origin()}});
     }
     agree_on(*comm_, {{"next step", std::to_string(trainer.next_step())}});
-    agree_on_parameters(mesh, *plan);
+    const bool agreed = agree_on_parameters(mesh, *plan, config_.model.tied);
     if (!request_.resume && config_.training.warm_start.empty()) {
       check_initial_parameters(*comm_, *plan, shape_of(config_),
-                               static_cast<std::uint64_t>(config_.training.seed));
+                               static_cast<std::uint64_t>(config_.training.seed), agreed);
     }
     if (audit) audit->carry();
     trainer.trace_start();

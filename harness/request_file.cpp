@@ -77,14 +77,28 @@ RunRequest request_from_json(const Json& json, const std::string& file) {
   return request;
 }
 
+Json to_json(const StepResult& result) {
+  return Json{{"step", result.step},
+              {"loss", bits_hex(result.loss)},
+              {"grad_norm", bits_hex(result.grad_norm)},
+              {"lr", bits_hex(result.lr)},
+              {"tokens", result.tokens}};
+}
+
+StepResult step_result_from_json(const Json& json, const std::string& place) {
+  StepResult result;
+  result.step = integer_member(json, "step", place);
+  result.loss = from_bits_hex(string_member(json, "loss", place));
+  result.grad_norm = from_bits_hex(string_member(json, "grad_norm", place));
+  result.lr = from_bits_hex(string_member(json, "lr", place));
+  result.tokens = integer_member(json, "tokens", place);
+  return result;
+}
+
 std::string step_line(const StepResult& result, const StepMetrics& metrics) {
-  const Json json{{"step", result.step},
-                  {"loss", bits_hex(result.loss)},
-                  {"grad_norm", bits_hex(result.grad_norm)},
-                  {"lr", bits_hex(result.lr)},
-                  {"tokens", result.tokens},
-                  {"positions", metrics.tokens},
-                  {"seconds", bits_hex(metrics.seconds)}};
+  Json json = to_json(result);
+  json["positions"] = metrics.tokens;
+  json["seconds"] = bits_hex(metrics.seconds);
   return std::string(step_prefix) + json.dump();
 }
 
@@ -92,12 +106,7 @@ std::optional<std::pair<StepResult, StepMetrics>> parse_step_line(const std::str
   if (!line.starts_with(step_prefix)) return std::nullopt;
   const std::string place = "output of rank 0";
   const Json json = parse_json(line.substr(step_prefix.size()), place);
-  StepResult result;
-  result.step = integer_member(json, "step", place);
-  result.loss = from_bits_hex(string_member(json, "loss", place));
-  result.grad_norm = from_bits_hex(string_member(json, "grad_norm", place));
-  result.lr = from_bits_hex(string_member(json, "lr", place));
-  result.tokens = integer_member(json, "tokens", place);
+  const StepResult result = step_result_from_json(json, place);
   StepMetrics metrics;
   metrics.step = result.step;
   metrics.loss = result.loss;

@@ -14,6 +14,10 @@ namespace shardproof {
 Json request_to_json(const RunRequest& request);
 RunRequest request_from_json(const Json& json, const std::string& file);  // Error corrupt
 
+// What a step came to, bit for bit. Error corrupt naming `place`.
+Json to_json(const StepResult& result);
+StepResult step_result_from_json(const Json& json, const std::string& place);
+
 // Rank 0 says each step on a line of its own; the launcher's side turns it into on_step again.
 std::string step_line(const StepResult& result, const StepMetrics& metrics);
 std::optional<std::pair<StepResult, StepMetrics>> parse_step_line(const std::string& line);

@@ -156,15 +156,6 @@ int show(const Arguments& arguments) {
   return 0;
 }
 
-// Every byte against the manifest, then the manifest's facts against each other.
-std::vector<Damage> damages_of(Storage& storage, const std::string& id) {
-  std::vector<Damage> damages = verify_checkpoint(storage, id);
-  if (!damages.empty()) return damages;
-  damages = contradictions(read_manifest(storage, id));
-  for (Damage& damage : damages) damage.where = manifest_path(id) + ": " + damage.where;
-  return damages;
-}
-
 // Continues the checkpoint (the newest but for what the trace must still hold: the user names it).
 int verify_deep(Arguments arguments) {
   if (arguments.continuation.trace.empty() || arguments.second.empty()) {

@@ -251,8 +251,7 @@ int train(const TrainOptions& options) {
 std::string newest_whole(Storage& storage, const std::vector<std::string>& ids,
                          const std::string& directory) {
   for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
-    std::vector<Damage> damages = verify_checkpoint(storage, *id);
-    if (damages.empty()) damages = contradictions(read_manifest(storage, *id));
+    const std::vector<Damage> damages = damages_of(storage, *id);
     if (damages.empty()) return *id;
     say(fmt::format("checkpoint {} is damaged: {}: expected {}, found {}; trying the one before\n",
                     *id, damages[0].where, damages[0].expected, damages[0].found));

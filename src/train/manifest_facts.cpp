@@ -238,6 +238,14 @@ void check_files(const Manifest& manifest, int world, std::vector<Damage>& out) 
 
 }  // namespace
 
+std::vector<Damage> damages_of(Storage& storage, const std::string& id) {
+  std::vector<Damage> damages = verify_checkpoint(storage, id);
+  if (!damages.empty()) return damages;
+  damages = contradictions(read_manifest(storage, id));
+  for (Damage& damage : damages) damage.where = manifest_path(id) + ": " + damage.where;
+  return damages;
+}
+
 std::vector<Damage> contradictions(const CheckpointFacts& facts) {
   return FactCheck(facts).run();
 }

@@ -21,6 +21,9 @@ namespace shardproof {
 std::vector<Damage> contradictions(const CheckpointFacts& facts);
 std::vector<Damage> contradictions(const Manifest& manifest);  // of its facts and the rest
 
+// Every byte against the manifest, then its facts against each other. Empty: it is whole.
+std::vector<Damage> damages_of(Storage& storage, const std::string& id);
+
 // Error refused at `place`, naming the first contradiction.
 void require_consistent(const std::vector<Damage>& contradictions, const std::string& place);
 
