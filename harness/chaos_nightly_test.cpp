@@ -15,7 +15,6 @@ TEST(CampaignNightly, EveryPointAndKindOfTheDefaultCaseHasAVerdict) {
   config.training.steps = 2;
   config.checkpoint.every = 1;
   options.config = with_fault_defaults(config);
-  options.kinds = kinds_without_audit();
   options.ended = [](const FaultScenario& scenario, const FaultResult& result) {
     EXPECT_TRUE(result.pass) << text(scenario.faults) << ": " << result.why;
   };
