@@ -170,7 +170,9 @@ TEST(TrainingGuard, AuditsChangeNoBitAndCountApart) {
   const std::vector<Row> rows{{"dp2.zero1", {}},
                               {"dp3.zero3", {}},
                               {"dp2.tp2.sp.zero2", {"model.dropout=0.1"}},
-                              {"dp2.cp2.zero1", {}}};
+                              {"dp2.cp2.zero1", {}},
+                              {"dp2.pp2-zb", {"model.layers=2"}},
+                              {"dp2.pp2-1f1b.zero3", {"model.layers=2"}}};
   for (const Row& row : rows) {
     Config config = guarded(row.layout, row.keys);
     config.training.steps = 3;

@@ -68,9 +68,15 @@ void DelayedCommunicator::run(const Call& call, Deadline deadline) {
   inner().run(call, deadline);
 }
 
-std::unique_ptr<Work> DelayedCommunicator::start(const Call& call, Keep keep) {
+Duration DelayedCommunicator::reserve(const Call& call) {
+  std::lock_guard lock(mutex_);
   due_ = std::max(due_, clock_.now()) + delay_of(call);
-  return std::make_unique<DelayedWork>(inner().start(call, std::move(keep)), inner(), clock_, due_);
+  return due_;
+}
+
+std::unique_ptr<Work> DelayedCommunicator::start(const Call& call, Keep keep) {
+  const Duration due = reserve(call);
+  return std::make_unique<DelayedWork>(inner().start(call, std::move(keep)), inner(), clock_, due);
 }
 
 std::unique_ptr<Communicator> DelayedCommunicator::rewrap(std::unique_ptr<Communicator> child) {

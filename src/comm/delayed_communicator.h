@@ -3,9 +3,12 @@
 // what this rank sends and receives. A synchronous call sleeps first. A started call completes no
 // earlier than its delay after the start, or after the end of the one started before: the sleep is
 // in Work::wait, so that computing in between hides it. A Work must not outlive its communicator.
+// Thread rule: start may be called from two threads at once (a guard starts messages on the rank's
+// thread, collectives on its own).
 #pragma once
 
 #include <memory>
+#include <mutex>
 
 #include "comm/forwarding_communicator.h"
 
@@ -28,8 +31,10 @@ class DelayedCommunicator : public ForwardingCommunicator {
 
  private:
   Duration delay_of(const Call& call) const;
+  Duration reserve(const Call& call);  // when it is due
   CommunicationDelay delay_;
   Clock& clock_;
+  std::mutex mutex_;
   Duration due_{};  // of the call started last
 };
 

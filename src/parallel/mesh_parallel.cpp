@@ -105,7 +105,11 @@ class MeshParallel final : public Plan {
   }
 
   PlanBytes bytes() const override;
+  void end_passes() override {
+    if (link_) link_->finish();
+  }
   std::uint64_t bytes_sent() const override { return groups_.bytes_sent(); }
+  std::uint64_t bytes_sent_in_passes() const override { return groups_.bytes_sent_in_passes(); }
   Duration pipeline_idle() const override { return link_ ? link_->waited() : Duration{}; }
   OffloadLedger offload() const override {
     OffloadLedger sum;
@@ -255,7 +259,7 @@ void MeshParallel::make_seams(Mesh& mesh) {
 }
 
 StepTotals MeshParallel::reduce(const StepShare& mine) {
-  if (link_) link_->finish();
+  end_passes();
   if (flow_) flow_->end();
   float* tied[2] = {nullptr, nullptr};
   for (const auto& unit : units_) {

@@ -87,6 +87,8 @@ class Plan {
   virtual void begin_step(std::int64_t step) = 0;
   // Null: none. False: leaves of this plan cannot be seen.
   virtual bool tap(LeafTap) { return false; }
+  // What a pass over a micro-batch has sent has arrived. Reductions of gradients may go on.
+  virtual void end_passes() {}
   // All gradients of this micro-batch have come from this chunk.
   virtual void end_micro_batch(int micro_batch, int chunk) = 0;
 
@@ -106,6 +108,7 @@ class Plan {
 
   virtual PlanBytes bytes() const = 0;
   virtual std::uint64_t bytes_sent() const = 0;  // that this rank made travel, since the start
+  virtual std::uint64_t bytes_sent_in_passes() const { return 0; }  // of these
   // Waited for other pipeline stages inside forward and backward, since the start.
   virtual Duration pipeline_idle() const { return {}; }
   virtual OffloadLedger offload() const { return {}; }  // since the start

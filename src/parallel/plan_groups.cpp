@@ -43,4 +43,15 @@ std::uint64_t PlanGroups::bytes_sent() const {
   return bytes;
 }
 
+std::uint64_t PlanGroups::bytes_sent_in_passes() const {
+  std::uint64_t bytes = 0;
+  for (const Communicator* each : {&tensor_, &context_, &pipeline_}) {
+    bytes += each->traffic().bytes_sent;
+  }
+  for (const auto* each : {&sequence_, &gather_}) {
+    if (*each) bytes += (*each)->traffic().bytes_sent;
+  }
+  return bytes;
+}
+
 }  // namespace shardproof

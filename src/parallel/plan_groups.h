@@ -35,6 +35,7 @@ class PlanGroups {
   Communicator& all() { return *all_; }
 
   std::uint64_t bytes_sent() const;
+  std::uint64_t bytes_sent_in_passes() const;  // of groups that nothing but the model calls
 
  private:
   const Layout layout_;

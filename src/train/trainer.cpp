@@ -132,14 +132,17 @@ std::vector<SourceMetrics> Trainer::taken_since(const std::vector<std::int64_t>&
   return taken;
 }
 
-// What computing a piece again sends and waits for is not the step's.
+// What computing a piece again sends and waits for is not the step's. Gradients that are being
+// reduced meanwhile are.
 void Trainer::audit_pieces(const DataCursor& cursor, double seed,
                            std::span<const LossLeaf> losses) {
   if (parts_.audit == nullptr) return;
-  const std::uint64_t sent = parts_.plan.bytes_sent();
+  parts_.plan.end_passes();
+  const std::uint64_t sent = parts_.plan.bytes_sent_in_passes();
   const Duration idle = parts_.plan.pipeline_idle();
   parts_.audit->after_backward(step_, executor_, cursor, seed, losses);
-  bytes_sent_ += parts_.plan.bytes_sent() - sent;
+  parts_.plan.end_passes();
+  bytes_sent_ += parts_.plan.bytes_sent_in_passes() - sent;
   pipeline_idle_ += parts_.plan.pipeline_idle() - idle;
 }
 
