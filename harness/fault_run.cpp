@@ -16,6 +16,7 @@
 #include "checkpoint/load.h"
 #include "harness/newest_whole.h"
 #include "harness/stored_fault.h"
+#include "harness/supervisor.h"
 #include "mesh/layout.h"
 #include "train/manifest_facts.h"
 #include "train/sections.h"
@@ -224,6 +225,7 @@ FaultResult FaultRunner::run(const FaultScenario& scenario) {
   const TempFolder folder;
   config.checkpoint.directory = processes ? folder.path() + "/checkpoints" : "memory";
   check(config);
+  refuse_restarts(config, "a fault scenario, which recovers in its own way,");
   reference(config);
   const std::shared_ptr<Storage> storage =
       processes ? posix_storage(config.checkpoint.directory, true) : memory_storage();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "checkpoint/set_aside.h"
 #include "harness/newest_whole.h"
 #include "harness/rank_faults.h"
 #include "harness/request_file.h"
@@ -79,9 +80,11 @@ class Supervisor {
   void stepped(const StepResult& result, const StepMetrics& metrics);
   void recovered(std::int64_t step, double step_seconds);
   void require_another(const Attempt& failed);
+  bool is_runs_own(const Attempt& failed) const;
   [[noreturn]] void give_up(const std::string& why);
   std::string layout_after(const Attempt& failed);
-  std::string find_checkpoint();
+  std::string find_checkpoint(const Attempt& failed);
+  void set_aside_bad_state(Storage& storage, const Attempt& failed);
   bool back_off();
   bool asked_to_stop() const { return given_.stop != nullptr && given_.stop->load(); }
   double since(Duration begin) const { return in_seconds(clock_.now() - begin); }
@@ -120,7 +123,7 @@ bool Supervisor::run() {
     require_another(failed);
     say(fmt::format("attempt {} {}", number_ + 1, failed.text()));
     layout_ = layout_after(failed);
-    from_ = find_checkpoint();
+    from_ = find_checkpoint(failed);
     if (!back_off()) return false;
   }
 }
@@ -235,6 +238,7 @@ void Supervisor::recovered(std::int64_t step, double step_seconds) {
 void Supervisor::require_another(const Attempt& failed) {
   const ErrorKind kind = failed.error.kind();
   const bool chosen = number_ == 0 && failed.steps == 0 && kind == ErrorKind::corrupt;
+  if (is_runs_own(failed)) give_up("the same again: it is the run's own");
   if (chosen || kind == ErrorKind::bad_input || kind == ErrorKind::environment ||
       kind == ErrorKind::refused || kind == ErrorKind::conflict) {
     give_up(fmt::format("not tried again after {} restarts", number_));
@@ -243,6 +247,16 @@ void Supervisor::require_another(const Attempt& failed) {
     give_up(fmt::format("given up after {} restarts (run.restarts)", number_));
   }
   if (asked_to_stop()) give_up("asked to stop");
+}
+
+// Bits repeat: a number that went wrong on the way from a checkpoint, and again at the same place,
+// is no fault of a machine.
+bool Supervisor::is_runs_own(const Attempt& failed) const {
+  const bool state_is_bad = failed.steps == 0 && !failed.from.empty();
+  if (failed.error.kind() != ErrorKind::numeric || state_is_bad) return false;
+  return std::any_of(history_.begin(), history_.end() - 1, [&](const Attempt& other) {
+    return other.error.kind() == ErrorKind::numeric && other.error.place() == failed.error.place();
+  });
 }
 
 void Supervisor::give_up(const std::string& why) {
@@ -278,7 +292,15 @@ std::string Supervisor::layout_after(const Attempt& failed) {
   return smaller ? smaller->print() : layout_;
 }
 
-std::string Supervisor::find_checkpoint() {
+// A whole checkpoint may hold a state that had gone wrong before it was saved.
+void Supervisor::set_aside_bad_state(Storage& storage, const Attempt& failed) {
+  const bool began_wrong = failed.error.kind() == ErrorKind::numeric && failed.steps == 0;
+  if (!began_wrong || number_ == 0 || failed.from.empty()) return;
+  set_aside_from(storage, read_manifest(storage, failed.from).facts.step);
+  say(fmt::format("checkpoint {} was set aside: no step can be done from it", failed.from));
+}
+
+std::string Supervisor::find_checkpoint(const Attempt& failed) {
   const Duration began = clock_.now();
   std::string id;
   const std::string& directory = given_.config.checkpoint.directory;
@@ -288,6 +310,7 @@ std::string Supervisor::find_checkpoint() {
     storage = posix_storage(directory, false);
   }
   if (storage) {
+    set_aside_bad_state(*storage, failed);
     id = newest_whole(
         *storage,
         [&](const std::string& damaged, const Damage& damage) { say(text(damaged, damage)); },

@@ -7,6 +7,8 @@
 // Never tried again: bad_input, environment, refused, conflict, an exception that is no Error, and
 // a damaged checkpoint that the user chose: they would end the same way. Ctrl-C ends the run, also
 // in a back-off; launch_deadline is that of all attempts together.
+// A number that is not finite is tried again from the newest checkpoint; where no step can be done
+// from that, it is set aside for the one before; the same after steps were done ends the run.
 // Layout: the same. Where the same rank has died in two attempts running and no step was done in
 // the second, that rank is taken for gone: the largest legal layout of one rank less
 // (smaller_layout.h); with run.elastic after every death. Without one, the same layout again.

@@ -83,7 +83,7 @@ TEST_F(Supervised, ADeathAnywhereIsOvercomeFromTheNewestCheckpoint) {
 
 TEST_F(Supervised, OtherFailuresToo) {
   for (const char* fault : {"step:1:3:backward!stop", "call:1:world/dp.0:all_to_all.4:before!dtype",
-                            "file:0:write.40:before!io_error", "step:1:3:optimizer!nan"}) {
+                            "file:0:write.40:before!io_error", "step:1:4:forward!nan"}) {
     SCOPED_TRACE(fault);
     request.storage = memory_storage();
     heard = {};
@@ -128,6 +128,22 @@ TEST_F(Supervised, ADamagedCheckpointIsSaidAndPassedOver) {
   EXPECT_TRUE(heard.has("checkpoint step-00000004 is damaged: ")) << heard.text();
   ASSERT_EQ(heard.recoveries.size(), 1U);
   EXPECT_EQ(heard.recoveries[0].checkpoint, "step-00000002");
+}
+
+TEST_F(Supervised, ACheckpointOfAStateThatHadGoneWrongIsPassedOver) {
+  expect_equal(supervised_case("dp2.zero1", "step:0:3:save!nan", 2));
+  EXPECT_TRUE(heard.has("checkpoint step-00000004 was set aside")) << heard.text();
+  ASSERT_EQ(heard.recoveries.size(), 1U);
+  EXPECT_EQ(heard.recoveries[0].checkpoint, "step-00000002");
+  EXPECT_EQ(heard.recoveries[0].number, 2);
+}
+
+TEST_F(Supervised, ANumberThatGoesWrongAgainEndsTheRun) {
+  Config config = supervised_case("dp2.zero1", "", 9);
+  config.guard.loss_max = 3.4;  // of about 3.5
+  const Error error = error_of_run(config);
+  EXPECT_EQ(name(error.kind()), "numeric");
+  EXPECT_EQ(heard.recoveries.size(), 0U);
 }
 
 TEST_F(Supervised, ARunThatHadEndedHasNoStepLeft) {
