@@ -2,7 +2,6 @@
 #include "harness/supervisor.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "checkpoint/set_aside.h"
+#include "harness/attempt_history.h"
 #include "harness/newest_whole.h"
 #include "harness/rank_faults.h"
 #include "harness/request_file.h"
@@ -28,30 +28,6 @@ constexpr Duration look_for_stop = std::chrono::milliseconds(20);
 double in_seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
-
-// An attempt that has failed.
-struct Attempt {
-  std::string layout;
-  std::string from;  // id of a checkpoint; empty: the beginning
-  std::int64_t steps = 0;
-  double seconds = 0;
-  Error error;
-
-  bool died() const { return error.kind() == ErrorKind::peer_died && error.world_rank() >= 0; }
-  std::string text() const {
-    return fmt::format("on {} from {}, {} steps in {:.1f} s: {}", layout,
-                       from.empty() ? "the beginning" : from, steps, seconds, error.what());
-  }
-  Json to_json() const {
-    return {{"layout", layout},
-            {"from", from},
-            {"steps", steps},
-            {"seconds", seconds},
-            {"error_kind", std::string(name(error.kind()))},
-            {"error", error.what()},
-            {"rank", error.world_rank()}};
-  }
-};
 
 std::string failure_line(const Failure& failure) {
   if (failure.kind == Failure::Kind::hang) return error_from_text(failure.text).what();
@@ -79,12 +55,11 @@ class Supervisor {
   std::optional<Error> attempt_on_processes(const RunRequest& request);
   void stepped(const StepResult& result, const StepMetrics& metrics);
   void recovered(std::int64_t step, double step_seconds);
-  void require_another(const Attempt& failed);
-  bool is_runs_own(const Attempt& failed) const;
+  void require_another();
   [[noreturn]] void give_up(const std::string& why);
-  std::string layout_after(const Attempt& failed);
-  std::string find_checkpoint(const Attempt& failed);
-  void set_aside_bad_state(Storage& storage, const Attempt& failed);
+  std::string next_layout();
+  std::string find_checkpoint();
+  void set_aside_bad_state(Storage& storage);
   bool back_off();
   bool asked_to_stop() const { return given_.stop != nullptr && given_.stop->load(); }
   double since(Duration begin) const { return in_seconds(clock_.now() - begin); }
@@ -95,8 +70,8 @@ class Supervisor {
   const Supervision& supervision_;
   Clock& clock_;
   const Deadline deadline_;
-  std::vector<Attempt> history_;  // all failed
-  std::string layout_;            // of the next attempt
+  AttemptHistory history_;
+  std::string layout_;  // of the next attempt
   std::string from_;
 
   // Of the attempt under way.
@@ -120,10 +95,10 @@ bool Supervisor::run() {
     Json event = failed.to_json();
     event["number"] = number_;
     record("attempt", std::move(event));
-    require_another(failed);
+    require_another();
     say(fmt::format("attempt {} {}", number_ + 1, failed.text()));
-    layout_ = layout_after(failed);
-    from_ = find_checkpoint(failed);
+    layout_ = next_layout();
+    from_ = find_checkpoint();
     if (!back_off()) return false;
   }
 }
@@ -235,72 +210,40 @@ void Supervisor::recovered(std::int64_t step, double step_seconds) {
   if (supervision_.recovered) supervision_.recovered(recovery);
 }
 
-void Supervisor::require_another(const Attempt& failed) {
-  const ErrorKind kind = failed.error.kind();
-  const bool chosen = number_ == 0 && failed.steps == 0 && kind == ErrorKind::corrupt;
-  if (is_runs_own(failed)) give_up("the same again: it is the run's own");
-  if (chosen || kind == ErrorKind::bad_input || kind == ErrorKind::environment ||
-      kind == ErrorKind::refused || kind == ErrorKind::conflict) {
-    give_up(fmt::format("not tried again after {} restarts", number_));
-  }
-  if (number_ >= given_.config.run.restarts) {
-    give_up(fmt::format("given up after {} restarts (run.restarts)", number_));
-  }
+void Supervisor::require_another() {
+  const std::string why = reason_to_give_up(history_, given_.config.run.restarts);
+  if (!why.empty()) give_up(why);
   if (asked_to_stop()) give_up("asked to stop");
 }
 
-// Bits repeat: a number that went wrong on the way from a checkpoint, and again at the same place,
-// is no fault of a machine.
-bool Supervisor::is_runs_own(const Attempt& failed) const {
-  const bool state_is_bad = failed.steps == 0 && !failed.from.empty();
-  if (failed.error.kind() != ErrorKind::numeric || state_is_bad) return false;
-  return std::any_of(history_.begin(), history_.end() - 1, [&](const Attempt& other) {
-    return other.error.kind() == ErrorKind::numeric && other.error.place() == failed.error.place();
-  });
-}
-
 void Supervisor::give_up(const std::string& why) {
-  const Error& last = history_.back().error;
-  std::vector<std::string> texts;
   Json attempts = Json::array();
-  for (const Attempt& each : history_) {
-    texts.push_back(fmt::format("attempt {} {}", texts.size() + 1, each.text()));
-    attempts.push_back(each.to_json());
-  }
+  for (const Attempt& each : history_) attempts.push_back(each.to_json());
   record("gave_up", {{"why", why}, {"attempts", std::move(attempts)}});
-  if (history_.size() == 1 && given_.config.run.restarts > 0) throw last;
-  throw Error(last.kind(), last.place(),
-              fmt::format("{}; {}: {}", last.detail(), why, fmt::join(texts, "; ")),
-              last.world_rank());
+  throw given_up(history_, why);
 }
 
-std::string Supervisor::layout_after(const Attempt& failed) {
-  if (!failed.died()) return layout_;
-  bool gone = given_.config.run.elastic;
-  if (history_.size() >= 2 && failed.steps == 0) {
-    const Attempt& before = history_[history_.size() - 2];
-    gone = gone || (before.died() && before.layout == failed.layout &&
-                    before.error.world_rank() == failed.error.world_rank());
-  }
-  if (!gone) return layout_;
+std::string Supervisor::next_layout() {
+  if (!rank_is_gone(history_, given_.config.run.elastic)) return layout_;
   Config config = given_.config;
   config.run.layout = layout_;
   const auto smaller = smaller_layout(config, parse_layout(layout_).world() - 1);
-  const std::string rank = fmt::format("rank {} is taken for gone", failed.error.world_rank());
+  const std::string rank =
+      fmt::format("rank {} is taken for gone", history_.back().error.world_rank());
   say(smaller ? fmt::format("{}: {} in place of {}", rank, smaller->print(), layout_)
               : fmt::format("{}, and no legal layout has fewer ranks: {} again", rank, layout_));
   return smaller ? smaller->print() : layout_;
 }
 
 // A whole checkpoint may hold a state that had gone wrong before it was saved.
-void Supervisor::set_aside_bad_state(Storage& storage, const Attempt& failed) {
-  const bool began_wrong = failed.error.kind() == ErrorKind::numeric && failed.steps == 0;
-  if (!began_wrong || number_ == 0 || failed.from.empty()) return;
-  set_aside_from(storage, read_manifest(storage, failed.from).facts.step);
-  say(fmt::format("checkpoint {} was set aside: no step can be done from it", failed.from));
+void Supervisor::set_aside_bad_state(Storage& storage) {
+  if (!began_wrong(history_)) return;
+  const std::string& from = history_.back().from;
+  set_aside_from(storage, read_manifest(storage, from).facts.step);
+  say(fmt::format("checkpoint {} was set aside: no step can be done from it", from));
 }
 
-std::string Supervisor::find_checkpoint(const Attempt& failed) {
+std::string Supervisor::find_checkpoint() {
   const Duration began = clock_.now();
   std::string id;
   const std::string& directory = given_.config.checkpoint.directory;
@@ -310,7 +253,7 @@ std::string Supervisor::find_checkpoint(const Attempt& failed) {
     storage = posix_storage(directory, false);
   }
   if (storage) {
-    set_aside_bad_state(*storage, failed);
+    set_aside_bad_state(*storage);
     id = newest_whole(
         *storage,
         [&](const std::string& damaged, const Damage& damage) { say(text(damaged, damage)); },
