@@ -1,4 +1,4 @@
-// ctest: fault timeout=120 processors=2 lock=mpi
+// ctest: fault timeout=180 processors=2 lock=mpi
 // Restarts of rank processes: by faults at a step, in a call and in a save, by SIGKILL and SIGSTOP
 // from outside, by the command; the end has the bits of the run that nothing befell, and no process
 // is left.
@@ -50,8 +50,10 @@ class SupervisedProcesses : public testing::Test {
     EXPECT_TRUE(supervise(request, heard.supervision())) << heard.text();
     found.state = state_of_newest(*posix_storage(request.config.checkpoint.directory, false));
     EXPECT_EQ(found, expected) << heard.text();
-    for (std::size_t n = 0; n <= heard.recoveries.size(); ++n) {
-      for (const pid_t pid : pids(static_cast<int>(n))) {
+    ASSERT_FALSE(heard.recoveries.empty()) << heard.text();
+    const int attempts = 1 + heard.recoveries.back().number;
+    for (int n = 0; n < attempts; ++n) {
+      for (const pid_t pid : pids(n)) {
         EXPECT_FALSE(launcher_testing::is_alive(pid)) << "attempt " << n;
       }
     }
@@ -73,6 +75,14 @@ TEST_F(SupervisedProcesses, DeathsAtAStepInACallAndInASave) {
     EXPECT_GT(recovery.part("step"), 0) << text(recovery);
     EXPECT_LT(recovery.seconds(), 30) << text(recovery);
   }
+}
+
+TEST_F(SupervisedProcesses, ARankThatIsGoneLeavesASmallerLayout) {
+  expect_equal(request_for("dp3.zero1", "step:2:3:backward!kill;1/step:2:2:forward!kill", 2));
+  ASSERT_EQ(heard.recoveries.size(), 1U) << heard.text();
+  EXPECT_EQ(heard.recoveries[0].layout, "dp2.zero1");
+  EXPECT_EQ(heard.recoveries[0].checkpoint, "step-00000002");
+  EXPECT_EQ(pids(2).size(), 2U);
 }
 
 // After the second step: what the killer knows of the ranks it reads from their trace.

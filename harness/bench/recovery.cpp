@@ -40,6 +40,7 @@ Measured after_signal(int signal, const std::string& program) {
   config.run.backend = "mpi";
   config.run.restarts = 1;
   config.run.restart_seconds = 0;
+  config.training.steps = 8;
   config.checkpoint.directory = folder.file("checkpoints");
   config.checkpoint.every = 1;
   request.trace.directory = folder.file("trace");
