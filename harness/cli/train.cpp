@@ -344,7 +344,8 @@ void add_train(CLI::App& app, int& status) {
       "  shardproof train --set data.kind=text --set data.path=book.txt --set "
       "model.vocabulary=256\n"
       "  shardproof train --trace out --trace-tensors all && shardproof trace check out\n"
-      "  shardproof train --backend mpi --checkpoint ckpt --set checkpoint.every=10\n"
+      "  shardproof train --backend mpi --checkpoint ckpt --set checkpoint.every=10 --set "
+      "run.restarts=3\n"
       "  mpirun -n 4 shardproof train --layout dp4.zero1\n"
       "Ctrl-C, SIGTERM or a closed terminal end the run after the current step with exit code "
       "130.");
