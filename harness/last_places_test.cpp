@@ -19,6 +19,7 @@ TEST(LastPlaces, TheLastWordOfARankIsItsPlace) {
   places.take(at(1, 3, "backward"), 2.0);
   places.take(at(0, 4, "update"), 2.5);
   const Death death = places.death(1, 2.5);
+  EXPECT_EQ(places.last_heard(), 2.5) << "of any rank";
   EXPECT_EQ(death.rank, 1);
   EXPECT_EQ(death.noticed_seconds, 2.5);
   EXPECT_EQ(death.silent_seconds, 0.5);

@@ -34,15 +34,10 @@
 namespace shardproof {
 namespace {
 
-std::string rank_file(const std::string& directory, const char* stem, int rank,
-                      const char* ending) {
-  return fmt::format("{}/{}rank_{:05}.{}", directory, stem, rank, ending);
-}
-
 std::string metrics_path(const RunRequest& request, int rank) {
   if (!request.metrics_directory.empty()) {
     make_folder(request.metrics_directory);
-    return rank_file(request.metrics_directory, "metrics.", rank, "jsonl");
+    return fmt::format("{}/metrics.rank_{:05}.jsonl", request.metrics_directory, rank);
   }
   return rank == 0 ? request.metrics_file : "";
 }
@@ -147,7 +142,9 @@ class RankRun {
          [this, &mesh](std::int64_t step, const std::string& id) { rolled_back(mesh, step, id); }});
     trace_.run(run_facts(mesh));
     if (request_.resume) {
+      const Duration began = Clock::real().now();
       if (!go_on(trainer, storage.get())) return;
+      if (comm_->rank() == 0) tell_part(request_, "load", began);
     } else if (!config_.training.warm_start.empty()) {
       trainer.began_from(load_warm_start(config_.training.warm_start, *plan, *comm_));
     }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "checkpoint/storage.h"
 #include "comm/stack.h"
 #include "data/dataset.h"
@@ -36,10 +37,15 @@ struct RunRequest {
 
   std::function<void(const Digest&)> on_state;  // rank 0: of the state behind the last step
 
+  // Rank 0, before the first step: how long a part of the start took: "data" (opened), "load" (of
+  // the checkpoint).
+  std::function<void(const std::string& part, double seconds)> on_part;
+
   // MPI ranks only.
   Duration launch_deadline = std::chrono::hours(24 * 30);  // of the whole run
   std::string program;   // the command `shardproof`, for drills too; empty: this executable is it
   std::string hostfile;  // of mpirun; empty: this machine, oversubscribed
+  std::function<void(const Failure&)> on_failure;  // the first, as soon as it is known
 
   // Thread ranks only.
   const std::atomic<bool>* stop = nullptr;  // set: ends after the current step
@@ -57,6 +63,8 @@ void run_on_threads(const RunRequest& request);
 bool run_on_mpi(const RunRequest& request);
 // The same, with the launcher's account instead of an Error.
 LaunchResult launch_run(const RunRequest& request);
+// What run_on_mpi throws. Precondition: neither ok nor interrupted.
+Error failure_of(const LaunchResult& result);
 // By config.run.backend. False: ended early because it was asked to stop.
 bool run(const RunRequest& request);
 

@@ -199,8 +199,6 @@ class Checker {
                        "resume DIR",
                        found, usual));
     };
-    if (config_.run.restarts != 0)
-      refuse("run.restarts", std::to_string(config_.run.restarts), "0");
     if (config_.run.elastic) refuse("run.elastic", "true", "false");
   }
 
