@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "checkpoint/storage.h"
 #include "comm/stack.h"
 #include "data/dataset.h"
@@ -57,6 +58,8 @@ void run_on_threads(const RunRequest& request);
 bool run_on_mpi(const RunRequest& request);
 // The same, with the launcher's account instead of an Error.
 LaunchResult launch_run(const RunRequest& request);
+// What run_on_mpi throws. Precondition: neither ok nor interrupted.
+Error failure_of(const LaunchResult& result);
 // By config.run.backend. False: ended early because it was asked to stop.
 bool run(const RunRequest& request);
 

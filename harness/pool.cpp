@@ -1,0 +1,49 @@
+// pool: agree, then shrink.
+#include "harness/pool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "harness/named_communicator.h"
+
+namespace shardproof {
+
+Pool::Pool(std::unique_ptr<Communicator> all, Wrap wrap)
+    : wrap_(std::move(wrap)), comm_(std::move(all)) {}
+
+int Pool::rank() const {
+  return ranks()[static_cast<std::size_t>(position())];
+}
+
+std::vector<std::string> Pool::gather(const std::string& mine) {
+  return all_gather_text(*comm_, mine);
+}
+
+std::unique_ptr<Communicator> Pool::world(const std::vector<int>& members,
+                                          const std::string& name) {
+  const bool mine = std::find(members.begin(), members.end(), position()) != members.end();
+  auto world = comm_->split(mine ? 0 : -1, position(), "work", default_deadline(*comm_));
+  if (!world) return nullptr;
+  return std::make_unique<NamedCommunicator>(std::move(world), name);
+}
+
+Meeting Pool::meet(GoEnd mine) {
+  Meeting met;
+  // One without a place waits for as long as the others train: they have deadlines, and an
+  // agreement ends when they die.
+  const bool idle = mine == GoEnd::waited;
+  met.ends = comm_->agree(static_cast<std::uint64_t>(mine),
+                          idle ? Deadline::never() : default_deadline(*comm_));
+  auto left = comm_->shrink(fmt::format("regroup.{}", ++meetings_), default_deadline(*comm_));
+  const std::vector<int>& alive = left->group().world_ranks;
+  std::set_difference(ranks().begin(), ranks().end(), alive.begin(), alive.end(),
+                      std::back_inserter(met.died));
+  if (!met.died.empty()) comm_->abort();  // the library may still speak of it
+  const bool first = meetings_ == 1;      // a group that is wrapped wraps those that come of it
+  comm_ = first && wrap_ ? wrap_(std::move(left)) : std::move(left);
+  return met;
+}
+
+}  // namespace shardproof
