@@ -1,9 +1,11 @@
 // ctest: fault timeout=90 processors=2 lock=mpi
 // Elastic runs on MPI processes: ranks get a real SIGKILL, the others go on in place, and the run
-// ends with the bits of the one that nobody died in.
+// ends with the bits of the one that nobody died in. This executable is also the rank.
 #include "base/temp_folder.h"
 #include "comm/mpi_communicator.h"
+#include "harness/child.h"
 #include "harness/elastic_testing.h"
+#include "harness/launcher_testing.h"
 #include "trace/reader.h"
 
 namespace shardproof {
@@ -24,7 +26,7 @@ MpiEnd run_on_processes(Config config, const std::string& faults) {
   request.config.run.fault = faults;
   request.config.checkpoint.directory = folder.path() + "/checkpoints";
   request.trace.directory = folder.path() + "/trace";
-  request.program = SHARDPROOF_COMMAND;
+  request.program = own_executable();
   request.launch_deadline = std::chrono::seconds(40);
   keep_bits(request, out.end);
   testing::internal::CaptureStdout();
@@ -86,3 +88,14 @@ TEST(ElasticMpi, WhatIsNoDeathEndsTheRun) {
 
 }  // namespace
 }  // namespace shardproof
+
+int main(int argc, char** argv, char** environment) {
+  if (argc == 3 && std::string(argv[1]) == "rank") {
+    auto variables = shardproof::launcher_testing::variables_of(environment);
+    return shardproof::rank_main(argv[2], variables["SHARDPROOF_CONTROL"],
+                                 variables["SHARDPROOF_CONTROL_TOKEN"],
+                                 std::stoi(variables["OMPI_COMM_WORLD_RANK"]));
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

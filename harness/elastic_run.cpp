@@ -22,10 +22,11 @@
 namespace shardproof {
 namespace {
 
-// Errors that a death can have led to. Whether one has is for the meeting to say.
+// Errors that a death can have led to. Whether one has is for the meeting to say. A timeout is
+// none: of a rank that waits for a dead one its communicator says that.
 bool may_follow_from_death(const Error& error) {
   return error.kind() == ErrorKind::peer_died || error.kind() == ErrorKind::revoked ||
-         error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::environment;
+         error.kind() == ErrorKind::environment;
 }
 
 std::string ranks_text(const std::vector<int>& ranks) {
@@ -62,11 +63,15 @@ class ElasticRun {
 
   GoEnd try_go(int number) {
     failure_ = nullptr;
+    patience_ = pool_.timeout();
     try {
       return go(number);
     } catch (const Error& error) {
       failure_ = std::current_exception();
       pool_.release();
+      // Who made this one wait too long may not come to the meeting either.
+      constexpr Duration last_patience = std::chrono::seconds(2);
+      if (error.kind() == ErrorKind::timeout) patience_ = std::min(patience_, last_patience);
       return may_follow_from_death(error) ? GoEnd::lost : GoEnd::failed;
     } catch (...) {
       failure_ = std::current_exception();
@@ -78,7 +83,7 @@ class ElasticRun {
   // A rank that cannot meet the others, or is itself dead, ends by what it failed of.
   Meeting meet(GoEnd mine) {
     try {
-      return pool_.meet(mine);
+      return pool_.meet(mine, patience_);
     } catch (const Error&) {
       if (failure_) std::rethrow_exception(failure_);
       throw;
@@ -223,6 +228,7 @@ class ElasticRun {
   std::shared_ptr<const Dataset> dataset_;
   std::vector<int> workers_;    // of the go, by the ranks that the job began with
   std::vector<int> died_;       // in the meeting before the go
+  Duration patience_{};         // with those who do not come to the meeting
   Duration noticed_{};          // that the go before could not go on
   std::exception_ptr failure_;  // of this rank's go
 };

@@ -22,7 +22,10 @@
 // can be aimed at both. World ranks stay those that the job began with; files (trace, metrics) go
 // by the rank in the layout of the go and are continued. The trace holds another run from the
 // checkpoint on, after an event `recovery`; harness.jsonl gets `recovery` with its seconds by part,
-// and stderr a line. Thread rule: the rank's thread.
+// and stderr a line. The parts begin when the rank that tells could not go on: regroup (meeting,
+// seats, a world), start (guards, groups, plan), data (the loader), load (the state), step (the
+// first). How long a death took to be noticed no survivor knows.
+// Thread rule: the rank's thread.
 #pragma once
 
 #include <functional>

@@ -167,6 +167,13 @@ TEST(Elastic, WhatIsNoDeathEndsTheRun) {
   EXPECT_EQ(end.kind, ErrorKind::numeric) << "after a regroup: " << end.error;
 }
 
+TEST(Elastic, ARankThatStandsStillEndsTheRunAtItsDeadline) {
+  const Config config = elastic_case("dp4.zero1", {"run.spares=1", "run.deadline=2"});
+  const ElasticEnd end = run_elastic(config, "step:2:5:backward!stop");
+  EXPECT_EQ(end.kind, ErrorKind::timeout) << end.error;
+  EXPECT_FALSE(end.says("regroup")) << end.said;
+}
+
 TEST(Elastic, ADamagedCheckpointIsPassedBy) {
   const Config config = elastic_case("dp4.zero1");
   const ElasticEnd end =

@@ -29,21 +29,38 @@ std::unique_ptr<Communicator> Pool::world(const std::vector<int>& members,
   return std::make_unique<NamedCommunicator>(std::move(world), name);
 }
 
-Meeting Pool::meet(GoEnd mine) {
+Meeting Pool::meet(GoEnd mine, Duration patience) {
   Meeting met;
   // One without a place waits for as long as the others train: they have deadlines, and an
   // agreement ends when they die.
   const bool idle = mine == GoEnd::waited;
   met.ends = comm_->agree(static_cast<std::uint64_t>(mine),
-                          idle ? Deadline::never() : default_deadline(*comm_));
-  auto left = comm_->shrink(fmt::format("regroup.{}", ++meetings_), default_deadline(*comm_));
+                          idle ? Deadline::never() : Deadline::after(patience));
+  auto left = shrunk();
   const std::vector<int>& alive = left->group().world_ranks;
   std::set_difference(ranks().begin(), ranks().end(), alive.begin(), alive.end(),
                       std::back_inserter(met.died));
   if (!met.died.empty()) comm_->abort();  // the library may still speak of it
-  const bool first = meetings_ == 1;      // a group that is wrapped wraps those that come of it
-  comm_ = first && wrap_ ? wrap_(std::move(left)) : std::move(left);
+  // A group that is wrapped wraps those that come of it.
+  comm_ = wrap_ ? std::exchange(wrap_, nullptr)(std::move(left)) : std::move(left);
   return met;
+}
+
+// A rank that dies while the group is made may leave some with a group and some without: what all
+// agree on counts.
+std::unique_ptr<Communicator> Pool::shrunk() {
+  const std::string label = fmt::format("regroup.{}", ++meetings_);
+  for (;;) {
+    std::unique_ptr<Communicator> left;
+    try {
+      left = comm_->shrink(label, default_deadline(*comm_));
+    } catch (const Error& error) {
+      const bool death = error.kind() == ErrorKind::peer_died || error.kind() == ErrorKind::revoked;
+      if (!death) throw;
+    }
+    if (comm_->agree(left ? 0 : 1, default_deadline(*comm_)) == 0) return left;
+    if (left) left->abort();
+  }
 }
 
 }  // namespace shardproof

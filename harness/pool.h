@@ -45,11 +45,15 @@ class Pool {
   std::unique_ptr<Communicator> world(const std::vector<int>& members, const std::string& name);
   // Ends every wait in the pool and in the worlds that were split from it; meet works after it.
   void release() { comm_->revoke(); }
-  // Collective. Error timeout: a rank that lives does not come. Error peer_died: of this rank.
-  Meeting meet(GoEnd mine);
+  // Collective. Error timeout: a rank that lives does not come within `patience` (of one without a
+  // place: within the lives of the others). Error peer_died: of this rank.
+  Meeting meet(GoEnd mine, Duration patience);
+  Duration timeout() const { return comm_->timeout(); }
 
  private:
-  const Wrap wrap_;
+  std::unique_ptr<Communicator> shrunk();
+
+  Wrap wrap_;
   std::unique_ptr<Communicator> comm_;
   int meetings_ = 0;
 };

@@ -65,11 +65,6 @@ Error with_deadline(const Error& error, double seconds) {
                error.world_rank());
 }
 
-// The rank's number in the world in which the job began.
-int first_rank(const Communicator& comm) {
-  return comm.group().world_ranks[static_cast<std::size_t>(comm.rank())];
-}
-
 class RankRun {
  public:
   RankRun(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
@@ -78,7 +73,7 @@ class RankRun {
       : request_(request),
         config_(request.config),
         go_(go),
-        first_rank_(first_rank(*backend)),
+        first_rank_(backend->group().world_ranks[static_cast<std::size_t>(backend->rank())]),
         guards_(config_, first_rank_, wants_records(request), watchdog),
         faults_(faults),
         comm_(wrap(std::move(backend), stack_options())),
@@ -109,6 +104,7 @@ class RankRun {
 
  private:
   bool train(MemoryLedger* ledger) {
+    const RevokesOnFailure revokes_splits(*comm_, go_ != nullptr);
     agree_on(*comm_, request_facts(request_));
     agree_on(*comm_, program_facts(*dataset_, comm_->size()));
     Mesh mesh(*comm_, parse_layout(config_.run.layout));
@@ -377,7 +373,7 @@ class RankRun {
   const RunRequest& request_;
   const Config& config_;
   const Go* const go_;  // null: not elastic
-  const int first_rank_;
+  const int first_rank_;  // in the world in which the job began
   const RankGuards guards_;
   const RankFaults* const faults_;
   const std::unique_ptr<Communicator> comm_;

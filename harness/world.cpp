@@ -56,13 +56,18 @@ void run_on_threads(const RunRequest& request) {
   std::atomic<int> complete = 0;
   const auto train = [&](const RunRequest& mine, int rank, Hooks& hooks, RankFaults* faults) {
     const auto& data = mine.dataset ? mine.dataset : dataset;
-    if (request.config.run.elastic) {
+    if (!request.config.run.elastic) {
+      run_rank(mine, data, world.communicator(rank), hooks, faults, &watchdog);
+      return;
+    }
+    try {
       run_elastic_rank(
           {mine, world.communicator(rank), [&] { return data; }, hooks, faults, &watchdog});
-    } else {
-      run_rank(mine, data, world.communicator(rank), hooks, faults, &watchdog);
+      ++complete;
+    } catch (...) {
+      world.kill(rank);  // as a process that ends: nobody waits for it in a meeting
+      throw;
     }
-    ++complete;
   };
   const auto body = [&](int rank) {
     Hooks none;
@@ -88,7 +93,7 @@ void run_on_threads(const RunRequest& request) {
     world.revoke_all();
     still.release();
   });
-  const bool outlived = request.config.run.elastic && complete > 0;
+  const bool outlived = complete > 0;  // in an elastic run
   if (!outlived) deaths.report();
 }
 
