@@ -51,7 +51,7 @@ class ElasticRun {
         if (parts_.watchdog != nullptr) parts_.watchdog->past(rank);
       }
       if (is_complete(met)) return;
-      died_ = met.died;
+      died_.insert(died_.end(), met.died.begin(), met.died.end());
     }
   }
 
@@ -188,14 +188,18 @@ class ElasticRun {
     const bool tells = number > 0 && world->rank() == 0;
     if (tells) {
       take("regroup");
-      go.done = [&](const char* part, std::int64_t step) {
-        if (recovery.step >= 0) return;
-        take(part);
-        if (part != std::string("step")) return;
-        recovery.step = step;
-        tell(recovery);
-      };
     }
+    go.done = [&](const char* part, std::int64_t step) {
+      const bool stepped = part == std::string("step");
+      if (tells && recovery.step < 0) {
+        take(part);
+        if (stepped) {
+          recovery.step = step;
+          tell(recovery);
+        }
+      }
+      if (stepped) died_.clear();
+    };
     const bool complete = run_rank(request, dataset(), std::move(world), parts_.hooks,
                                    parts_.faults, parts_.watchdog, &go);
     if (tells && recovery.step < 0) tell(recovery);
@@ -227,7 +231,7 @@ class ElasticRun {
   const int began_with_;
   std::shared_ptr<const Dataset> dataset_;
   std::vector<int> workers_;    // of the go, by the ranks that the job began with
-  std::vector<int> died_;       // in the meeting before the go
+  std::vector<int> died_;       // since this rank saw a step done
   Duration patience_{};         // with those who do not come to the meeting
   Duration noticed_{};          // that the go before could not go on
   std::exception_ptr failure_;  // of this rank's go

@@ -18,8 +18,8 @@
 // peer_died. A death while ranks regroup, or load, begins the regroup again with those left. Every
 // wait of a worker has run.deadline; a spare waits for as long as a worker lives.
 //
-// In go N > 0 the world is called "world~N" and the pool "world/regroup.1/.../regroup.N": faults
-// can be aimed at both. World ranks stay those that the job began with; files (trace, metrics) go
+// In go N > 0 the world is called "world~N" and what all do before it "regroup~N": faults can be
+// aimed at both. World ranks stay those that the job began with; files (trace, metrics) go
 // by the rank in the layout of the go and are continued. The trace holds another run from the
 // checkpoint on, after an event `recovery`; harness.jsonl gets `recovery` with its seconds by part,
 // and stderr a line. The parts begin when the rank that tells could not go on: regroup (meeting,

@@ -18,7 +18,13 @@ int Pool::rank() const {
 }
 
 std::vector<std::string> Pool::gather(const std::string& mine) {
-  return all_gather_text(*comm_, mine);
+  if (!wrap_) return all_gather_text(*comm_, mine);
+  if (!talk_) {
+    auto talk = comm_->split(0, position(), "talk", default_deadline(*comm_));
+    talk_ = wrap_(
+        std::make_unique<NamedCommunicator>(std::move(talk), fmt::format("regroup~{}", meetings_)));
+  }
+  return all_gather_text(*talk_, mine);
 }
 
 std::unique_ptr<Communicator> Pool::world(const std::vector<int>& members,
@@ -41,8 +47,8 @@ Meeting Pool::meet(GoEnd mine, Duration patience) {
   std::set_difference(ranks().begin(), ranks().end(), alive.begin(), alive.end(),
                       std::back_inserter(met.died));
   if (!met.died.empty()) comm_->abort();  // the library may still speak of it
-  // A group that is wrapped wraps those that come of it.
-  comm_ = wrap_ ? std::exchange(wrap_, nullptr)(std::move(left)) : std::move(left);
+  talk_.reset();
+  comm_ = std::move(left);
   return met;
 }
 

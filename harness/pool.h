@@ -33,7 +33,7 @@ struct Meeting {
 
 class Pool {
  public:
-  // `wrap` goes around the groups of survivors (faults); may be null.
+  // `wrap` goes around what is gathered after a meeting (faults); may be null.
   Pool(std::unique_ptr<Communicator> all, Wrap wrap);
 
   const std::vector<int>& ranks() const { return comm_->group().world_ranks; }  // that are alive
@@ -53,8 +53,9 @@ class Pool {
  private:
   std::unique_ptr<Communicator> shrunk();
 
-  Wrap wrap_;
+  const Wrap wrap_;
   std::unique_ptr<Communicator> comm_;
+  std::unique_ptr<Communicator> talk_;  // the same ranks as "regroup~N", wrapped; null: not needed
   int meetings_ = 0;
 };
 
