@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "checkpoint/load.h"
 #include "harness/fault_board.h"
+#include "harness/fault_run.h"
 #include "harness/world.h"
 #include "train/case_testing.h"
 
@@ -91,6 +92,23 @@ inline void expect_same_end(const ElasticEnd& end, const Config& config, const s
   EXPECT_EQ(end.error, "") << about;
   EXPECT_EQ(end.state, whole.state) << about << "\n" << end.said;
   EXPECT_TRUE(end.steps == whole.steps) << about << "\n" << end.said;
+}
+
+// Every place at which a rank may die in such a run, from its start to its end, of all ranks.
+inline std::vector<std::string> places_of(const Config& config) {
+  FaultRunner runner(20);
+  std::vector<std::string> places;
+  for (const PassedPoint& passed : runner.discover(config)) {
+    if (passed.point.kind == PointKind::start) continue;
+    const std::string text = passed.point.text();
+    places.push_back(text);
+    if (passed.point.kind == PointKind::step) continue;
+    const std::string bare = text.substr(0, text.rfind(':') + 1);
+    if (passed.point.kind == PointKind::call) places.push_back(bare + "inside");
+    if (passed.what.starts_with("write")) places.push_back(bare + "torn");
+    places.push_back(bare + "after");
+  }
+  return places;
 }
 
 }  // namespace shardproof
