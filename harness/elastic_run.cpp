@@ -160,6 +160,7 @@ class ElasticRun {
     RunRequest request = request_;
     if (number == 0) return request;
     request.config.run.layout = seats.layout;
+    request.on_part = nullptr;  // of the start alone
     if (!is_injected(request.config.run.fault)) request.config.run.fault.clear();
     request.trace.fault.reset();
     if (checkpoint.empty()) return request;

@@ -14,7 +14,9 @@
 #include "base/json.h"
 #include "base/temp_folder.h"
 #include "checkpoint/load.h"
+#include "harness/newest_whole.h"
 #include "harness/stored_fault.h"
+#include "harness/supervisor.h"
 #include "mesh/layout.h"
 #include "train/manifest_facts.h"
 #include "train/sections.h"
@@ -40,22 +42,10 @@ int last_run_with_faults(const std::vector<Fault>& faults) {
   return last;
 }
 
-// The newest checkpoint that is whole; empty: none.
-std::string newest_whole(Storage& storage) {
-  const auto ids = list_checkpoints(storage);
-  for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
-    if (damages_of(storage, *id).empty()) return *id;
-  }
-  return "";
-}
-
 // The first damage of any checkpoint, as `checkpoint verify` says it.
 std::string damage_of(Storage& storage) {
   for (const std::string& id : list_checkpoints(storage)) {
-    for (const Damage& damage : damages_of(storage, id)) {
-      return fmt::format("checkpoint {}: {}: expected {}, found {}", id, damage.where,
-                         damage.expected, damage.found);
-    }
+    for (const Damage& damage : damages_of(storage, id)) return text(id, damage);
   }
   return "";
 }
@@ -240,6 +230,7 @@ FaultResult FaultRunner::run(const FaultScenario& scenario) {
   const TempFolder folder;
   config.checkpoint.directory = processes ? folder.path() + "/checkpoints" : "memory";
   check(config);
+  refuse_restarts(config, "a fault scenario, which recovers in its own way,");
   reference(config);
   const std::shared_ptr<Storage> storage =
       processes ? posix_storage(config.checkpoint.directory, true) : memory_storage();
@@ -250,7 +241,7 @@ FaultResult FaultRunner::run(const FaultScenario& scenario) {
     Attempt attempt{config, storage, "", of_run(scenario.faults, run), run};
     if (run > 0) {
       if (!scenario.recover_layout.empty()) attempt.config.run.layout = scenario.recover_layout;
-      attempt.from = newest_whole(*storage);
+      attempt.from = newest_whole(*storage, nullptr);
     }
     for (const Fault& fault : attempt.faults) {
       if (changes_manifest(fault.kind)) change_manifest(*storage, attempt.from, fault.kind);

@@ -1,6 +1,8 @@
 // last_places: the last word of every rank.
 #include "harness/last_places.h"
 
+#include <algorithm>
+
 namespace shardproof {
 
 void LastPlaces::hear(int rank, double seconds) {
@@ -9,6 +11,12 @@ void LastPlaces::hear(int rank, double seconds) {
 
 void LastPlaces::take(const ControlEvent& at, double seconds) {
   at_.at(static_cast<std::size_t>(at.rank)) = {at.step, at.text, seconds};
+}
+
+double LastPlaces::last_heard() const {
+  double last = 0;
+  for (const At& at : at_) last = std::max(last, at.seconds);
+  return last;
 }
 
 Death LastPlaces::death(int rank, double seconds) const {

@@ -25,6 +25,7 @@ class LastPlaces {
 
   void hear(int rank, double seconds);                // a sign of life without a place
   void take(const ControlEvent& at, double seconds);  // an event of kind `at`
+  double last_heard() const;                          // of any rank
   Death death(int rank, double seconds) const;
   Json death_event(int rank, double seconds) const;  // for the trace's harness.jsonl
 

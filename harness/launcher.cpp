@@ -91,6 +91,7 @@ class Launch {
   void take(const ControlEvent& event);
   void take_death(int rank);
   void await_survivors();
+  void know(Failure failure);
   void look_for_stopped();
   void take_mpirun_output(const ProcessTree& tree);
   void print(int rank, const std::string& line);
@@ -179,6 +180,7 @@ void Launch::take(const ControlEvent& event) {
       rank.exit_code = event.exit_code;
       stopped_.forget(event.rank);
       if (event.exit_code == 0) break;
+      know({.kind = Failure::Kind::failed, .rank = event.rank, .place = "", .text = rank.error});
       // What one that is stopped did not do is why this one failed.
       if (const auto stopped = stopped_.first()) take_death(*stopped);
       enter(Stage::grace, request_.grace);
@@ -194,6 +196,12 @@ void Launch::take(const ControlEvent& event) {
     case ControlEvent::Kind::verdict:
       if (!result_.hang.empty()) break;
       result_.hang = event.text;
+      know({.kind = Failure::Kind::hang,
+            .rank = event.rank,
+            .place = "",
+            .text = event.text,
+            .seconds = 0,
+            .silent_seconds = seconds() - places_.last_heard()});
       record(
           {{"kind", "hang"}, {"rank", event.rank}, {"seconds", seconds()}, {"error", event.text}});
       break;
@@ -216,6 +224,12 @@ void Launch::take_death(int rank) {
   result_.first_death->stopped = stopped_.is_stopped(rank);
   if (result_.first_death->stopped) event["stopped"] = true;
   record(std::move(event));
+  know({.kind = Failure::Kind::death,
+        .rank = rank,
+        .place = result_.first_death->place,
+        .text = result_.first_death->stopped ? "is stopped (SIGSTOP)" : "died",
+        .seconds = 0,
+        .silent_seconds = result_.first_death->silent_seconds});
   await_survivors();
 }
 
@@ -223,6 +237,13 @@ void Launch::await_survivors() {
   const bool nobody = all_have_ended();
   if (!request_.outlives_deaths || nobody) return enter(Stage::grace, request_.grace);
   sign_by_ = Deadline::after(request_.patience);
+}
+
+void Launch::know(Failure failure) {
+  if (result_.first_failure || stage_ >= Stage::asked) return;
+  failure.seconds = seconds();
+  result_.first_failure = failure;
+  if (request_.on_failure) request_.on_failure(failure);
 }
 
 void Launch::look_for_stopped() {

@@ -20,6 +20,17 @@
 
 namespace shardproof {
 
+// The first thing that went wrong in a launch.
+struct Failure {
+  enum class Kind { death, hang, failed };  // failed: the rank says so itself
+  Kind kind = Kind::death;
+  int rank = -1;              // who died, or who told
+  std::string place;          // of a death: the rank's last word, if any
+  std::string text;           // "died", or the Error that was told
+  double seconds = 0;         // when it was known, after the launch began
+  double silent_seconds = 0;  // since the last sign of life: of the dead rank; of any (hang); 0
+};
+
 struct LaunchRequest {
   int ranks = 4;
   std::vector<std::string> command;                // argv of a rank
@@ -37,6 +48,7 @@ struct LaunchRequest {
   std::string trace_directory;  // harness.jsonl goes here; empty: none
   // Null: stdout "[rank] line". Rank -1 is mpirun itself, and what ranks print before connecting.
   std::function<void(int rank, const std::string& line)> on_output;
+  std::function<void(const Failure&)> on_failure;  // of the first, at once; null: nobody listens
 };
 
 struct RankEnd {
@@ -50,6 +62,7 @@ struct RankEnd {
 struct LaunchResult {
   std::vector<RankEnd> ranks;
   std::optional<Death> first_death;
+  std::optional<Failure> first_failure;
   std::string hang;  // the verdict that a rank's watchdog found, as an Error's text; empty: none
   bool timed_out = false;
   bool interrupted = false;  // Ctrl-C

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "harness/output_path.h"
 #include "harness/prepare.h"
+#include "harness/supervisor.h"
 #include "harness/world.h"
 
 namespace shardproof {
@@ -52,6 +53,7 @@ const Trace& trace_of(const Traces& traces, const std::string& leg) {
 LegResult run_leg(const Leg& leg, const std::string& directory, const std::atomic<bool>* stop) {
   const std::filesystem::path root(directory);
   make_fresh_folder(directory);
+  refuse_restarts(leg.config, "a leg of an acceptance run");
   RunRequest request;
   request.config = usable_anywhere(leg.config);
   request.trace.directory = (root / "trace").string();

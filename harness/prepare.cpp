@@ -67,9 +67,17 @@ std::shared_ptr<const Dataset> prepare(const RunRequest& request) {
   use_numerics(request.config.numerics.portable);
   if (!request.trace.directory.empty()) make_folder(request.trace.directory);
   if (request.dataset) return request.dataset;
-  return open_dataset(dataset_of(request.config), request.config.model.sequence,
-                      request.config.model.vocabulary,
-                      static_cast<std::uint64_t>(request.config.training.seed));
+  const Duration began = Clock::real().now();
+  auto dataset = open_dataset(dataset_of(request.config), request.config.model.sequence,
+                              request.config.model.vocabulary,
+                              static_cast<std::uint64_t>(request.config.training.seed));
+  tell_part(request, "data", began);
+  return dataset;
+}
+
+void tell_part(const RunRequest& request, const char* part, Duration began) {
+  if (!request.on_part) return;
+  request.on_part(part, std::chrono::duration<double>(Clock::real().now() - began).count());
 }
 
 }  // namespace shardproof

@@ -26,6 +26,9 @@ void check_world_size(const Config& config);  // Error bad_input
 // Error environment when the ranks of this machine, all of them or one, need more than it has.
 void check_memory(const Config& config, bool all_ranks);
 
+// A part of the start that began then (see RunRequest::on_part).
+void tell_part(const RunRequest& request, const char* part, Duration began);
+
 Duration wait_limit(const Config& config);  // of one wait for other ranks: run.deadline
 
 }  // namespace shardproof

@@ -36,15 +36,10 @@
 namespace shardproof {
 namespace {
 
-std::string rank_file(const std::string& directory, const char* stem, int rank,
-                      const char* ending) {
-  return fmt::format("{}/{}rank_{:05}.{}", directory, stem, rank, ending);
-}
-
 std::string metrics_path(const RunRequest& request, int rank) {
   if (!request.metrics_directory.empty()) {
     make_folder(request.metrics_directory);
-    return rank_file(request.metrics_directory, "metrics.", rank, "jsonl");
+    return fmt::format("{}/metrics.rank_{:05}.jsonl", request.metrics_directory, rank);
   }
   return rank == 0 ? request.metrics_file : "";
 }
@@ -126,7 +121,9 @@ class RankRun {
     if (go_ != nullptr && !go_->recovery.is_null()) trace_.event(go_->recovery);
     trace_.run(run_facts(mesh));
     if (request_.resume) {
+      const Duration began = Clock::real().now();
       if (!go_on(trainer, storage.get())) return true;
+      if (comm_->rank() == 0) tell_part(request_, "load", began);
     } else if (!config_.training.warm_start.empty()) {
       trainer.began_from(load_warm_start(config_.training.warm_start, *plan, *comm_));
     }
@@ -372,7 +369,7 @@ class RankRun {
 
   const RunRequest& request_;
   const Config& config_;
-  const Go* const go_;  // null: not elastic
+  const Go* const go_;    // null: not elastic
   const int first_rank_;  // in the world in which the job began
   const RankGuards guards_;
   const RankFaults* const faults_;

@@ -11,6 +11,7 @@ namespace shardproof {
 namespace {
 
 constexpr std::string_view step_prefix = "@step ";
+constexpr std::string_view part_prefix = "@part ";
 
 std::string fault_text(const TraceFault& fault) {
   std::string kind = fmt::format("delay={}", fault.seconds);
@@ -56,7 +57,8 @@ Json request_to_json(const RunRequest& request) {
               {"resume", request.resume ? Json(*request.resume) : Json(nullptr)},
               {"fallback", request.fallback},
               {"new_case_from", request.new_case_from},
-              {"report_steps", request.on_step != nullptr}};
+              {"report_steps", request.on_step != nullptr},
+              {"report_parts", request.on_part != nullptr}};
 }
 
 RunRequest request_from_json(const Json& json, const std::string& file) {
@@ -71,6 +73,12 @@ RunRequest request_from_json(const Json& json, const std::string& file) {
   if (boolean_member(json, "report_steps", file)) {
     request.on_step = [](const StepResult& result, const StepMetrics& metrics) {
       fmt::print("{}\n", step_line(result, metrics));
+      std::fflush(stdout);
+    };
+  }
+  if (boolean_member(json, "report_parts", file)) {
+    request.on_part = [](const std::string& part, double seconds) {
+      fmt::print("{}\n", part_line(part, seconds));
       std::fflush(stdout);
     };
   }
@@ -115,6 +123,18 @@ std::optional<std::pair<StepResult, StepMetrics>> parse_step_line(const std::str
   metrics.tokens = integer_member(json, "positions", place);
   metrics.seconds = from_bits_hex(string_member(json, "seconds", place));
   return std::pair(result, metrics);
+}
+
+std::string part_line(const std::string& part, double seconds) {
+  return std::string(part_prefix) + Json{{"part", part}, {"seconds", bits_hex(seconds)}}.dump();
+}
+
+std::optional<std::pair<std::string, double>> parse_part_line(const std::string& line) {
+  if (!line.starts_with(part_prefix)) return std::nullopt;
+  const std::string place = "output of rank 0";
+  const Json json = parse_json(line.substr(part_prefix.size()), place);
+  return std::pair(string_member(json, "part", place),
+                   from_bits_hex(string_member(json, "seconds", place)));
 }
 
 std::string error_to_text(const Error& error) {

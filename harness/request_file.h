@@ -22,6 +22,10 @@ StepResult step_result_from_json(const Json& json, const std::string& place);
 std::string step_line(const StepResult& result, const StepMetrics& metrics);
 std::optional<std::pair<StepResult, StepMetrics>> parse_step_line(const std::string& line);
 
+// And each part of its start: on_part.
+std::string part_line(const std::string& part, double seconds);
+std::optional<std::pair<std::string, double>> parse_part_line(const std::string& line);
+
 // An Error as the text a rank sends before it ends, and back (Error environment for other text).
 std::string error_to_text(const Error& error);
 Error error_from_text(const std::string& text);

@@ -21,6 +21,7 @@ TEST(RequestFile, ARequestComesBackAsItWas) {
   request.metrics_directory = "m";
   request.resume = "";
   request.on_step = [](const StepResult&, const StepMetrics&) {};
+  request.on_part = [](const std::string&, double) {};
   for (const char* fault : {"1:2:clipped:kill", "0:5:forward:stop", "1:0:save:delay=0.25"}) {
     request.trace.fault = parse_trace_fault(fault);
     const Json json = request_to_json(request);
@@ -36,13 +37,16 @@ TEST(RequestFile, ARequestComesBackAsItWas) {
     EXPECT_EQ(back.trace.fault->phase, request.trace.fault->phase);
     EXPECT_EQ(back.resume, std::optional<std::string>(""));
     EXPECT_TRUE(back.on_step != nullptr);
+    EXPECT_TRUE(back.on_part != nullptr);
     EXPECT_EQ(request_to_json(back).dump(), json.dump());
   }
   request.resume.reset();
   request.on_step = nullptr;
+  request.on_part = nullptr;
   const RunRequest back = request_from_json(request_to_json(request), "file");
   EXPECT_FALSE(back.resume.has_value());
   EXPECT_FALSE(back.on_step);
+  EXPECT_FALSE(back.on_part);
 }
 
 TEST(RequestFile, ABrokenRequestIsRefusedByName) {
@@ -55,6 +59,13 @@ TEST(RequestFile, ABrokenRequestIsRefusedByName) {
     EXPECT_EQ(error.kind(), ErrorKind::corrupt);
     EXPECT_NE(std::string(error.what()).find("trace"), std::string::npos);
   }
+}
+
+TEST(RequestFile, APartLineComesBack) {
+  const auto part = parse_part_line(part_line("load", 0.1));
+  ASSERT_TRUE(part);
+  EXPECT_EQ(*part, std::pair(std::string("load"), 0.1));
+  EXPECT_FALSE(parse_part_line("a line of the program"));
 }
 
 TEST(RequestFile, AStepLineKeepsItsBits) {

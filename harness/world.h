@@ -37,10 +37,15 @@ struct RunRequest {
 
   std::function<void(const Digest&)> on_state;  // rank 0: of the state behind the last step
 
+  // Rank 0, before the first step: how long a part of the start took: "data" (opened), "load" (of
+  // the checkpoint).
+  std::function<void(const std::string& part, double seconds)> on_part;
+
   // MPI ranks only.
   Duration launch_deadline = std::chrono::hours(24 * 30);  // of the whole run
   std::string program;   // the command `shardproof`, for drills too; empty: this executable is it
   std::string hostfile;  // of mpirun; empty: this machine, oversubscribed
+  std::function<void(const Failure&)> on_failure;  // the first, as soon as it is known
 
   // Thread ranks only.
   const std::atomic<bool>* stop = nullptr;  // set: ends after the current step

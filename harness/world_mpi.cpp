@@ -225,10 +225,17 @@ LaunchResult launch_run(const RunRequest& request) {
   if (local) launch_request.environment["OMPI_MCA_btl_sm_backing_directory"] = folder.path();
   launch_request.deadline = request.launch_deadline;
   launch_request.trace_directory = request.trace.directory;
+  launch_request.on_failure = request.on_failure;
   launch_request.on_output = [&request](int rank, const std::string& line) {
     if (rank >= 0 && request.on_step) {
       if (const auto step = parse_step_line(line)) {
         request.on_step(step->first, step->second);
+        return;
+      }
+    }
+    if (rank == 0 && request.on_part) {
+      if (const auto part = parse_part_line(line)) {
+        request.on_part(part->first, part->second);
         return;
       }
     }
@@ -274,8 +281,8 @@ int rank_main(const std::string& request_file, const std::string& control_addres
   try {
     std::ostringstream text;
     text << std::ifstream(request_file).rdbuf();
-    const RunRequest request =
-        request_from_json(parse_json(text.str(), request_file), request_file);
+    RunRequest request = request_from_json(parse_json(text.str(), request_file), request_file);
+    if (rank != 0) request.on_part = nullptr;
     ControlHooks hooks(control);
     const auto dataset = prepare_rank(request, rank);
     MpiWorld world(wait_limit(request.config));

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/temp_folder.h"
+#include "harness/bench/traced_pid.h"
 #include "harness/world.h"
 
 namespace shardproof::bench {
@@ -13,15 +14,6 @@ namespace {
 
 constexpr int victim = 2;
 constexpr std::int64_t signal_after = 5;
-
-// As its trace says. Error corrupt.
-pid_t pid_of(const std::string& trace, int rank) {
-  const std::string path = trace + "/rank_0000" + std::to_string(rank) + ".jsonl";
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return static_cast<pid_t>(integer_member(parse_json(line, path), "pid", path));
-}
 
 // The recovery in the trace, which says how long each part took since a survivor stopped.
 Json recovery_of(const std::string& trace) {
@@ -52,7 +44,7 @@ ElasticRecovery measure_elastic(const std::string& program) {
       done[result.step] = std::chrono::duration<double>(Clock::real().now() - sent).count();
     } else if (result.step == signal_after) {
       sent = Clock::real().now();
-      ::kill(pid_of(request.trace.directory, victim), SIGKILL);
+      ::kill(traced_pid(request.trace.directory, victim), SIGKILL);
     }
   };
   run_on_mpi(request);

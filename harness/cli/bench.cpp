@@ -11,6 +11,7 @@
 #include "harness/bench/offload.h"
 #include "harness/bench/overlap.h"
 #include "harness/bench/pipeline.h"
+#include "harness/bench/recovery.h"
 #include "harness/bench/reduction.h"
 #include "harness/bench/step.h"
 #include "harness/cli/cli.h"
@@ -93,13 +94,13 @@ void add_step(CLI::App& bench, int& status) {
 // A bench that has rounds, and a quick form.
 template <typename Options>
 void add_rounds(CLI::App& bench, int& status, const char* name, const char* what,
-                const Bench<Options>& functions) {
+                const Bench<Options>& functions, const char* quick = "A smaller model, one round") {
   auto options = std::make_shared<Options>();
   CLI::App* verb = bench.add_subcommand(name, what);
-  verb->add_option("--rounds", options->rounds, "Turns of both sides; medians count")
+  verb->add_option("--rounds", options->rounds, "Turns of all that is measured; medians count")
       ->check(integer_range(1, 100))
       ->capture_default_str();
-  verb->add_flag("--quick", options->quick, "A smaller model, one round");
+  verb->add_flag("--quick", options->quick, quick);
   add_output(verb, status, options, functions, "Exit 1 when a limit is not kept");
   verb->footer(fmt::format(
       "Examples:\n  shardproof bench {0}\n  shardproof bench {0} --quick --json", name));
@@ -221,6 +222,10 @@ void add_bench(CLI::App& app, int& status) {
   add_rounds<bench::GuardBenchOptions>(
       *bench, status, "guards", "What guards cost a step; how soon a hang is named",
       {bench::run_guard_bench, bench::print_guard_bench, bench::guard_bench_status});
+  add_rounds<bench::RecoveryBenchOptions>(
+      *bench, status, "recovery", "How soon a death or hang is named; restarts, in parts",
+      {bench::run_recovery_bench, bench::print_recovery_bench, bench::recovery_bench_status},
+      "One round");
   add_cases(*bench, status);
   add_crashes(*bench, status);
   add_fault_bench(*bench, status);

@@ -19,10 +19,12 @@
 #include "harness/cli/option_values.h"
 #include "harness/cli/stop_signal.h"
 #include "harness/mpirun_command.h"
+#include "harness/newest_whole.h"
 #include "harness/output_path.h"
 #include "harness/prepare.h"
 #include "harness/progress.h"
 #include "harness/say.h"
+#include "harness/supervisor.h"
 #include "harness/world.h"
 #include "mesh/layout.h"
 #include "train/manifest_facts.h"
@@ -170,6 +172,11 @@ class SavedConfig {
 // Everything that was named for results, before anything is trained.
 void prepare_outputs(const RunRequest& request) {
   if (!request.metrics_file.empty()) check_new_file(request.metrics_file);
+  for (int n = 1; n <= request.config.run.restarts; ++n) {
+    refuse_used_folder(path_of_restart(request.trace.directory, n), 0);
+    const std::string metrics = path_of_restart(request.metrics_file, n);
+    if (!metrics.empty()) check_new_file(metrics);
+  }
   if (!request.resume) refuse_other_run(request.config);
   if (!request.new_case_from.empty()) refuse_any_run(request.config.checkpoint.directory);
   const std::string& checkpoints = request.config.checkpoint.directory;
@@ -186,6 +193,28 @@ void check_hosts(const RunRequest& request, bool started) {
   check_hostfile(request.hostfile);
 }
 
+// False: asked to stop.
+bool run_as_started(RunRequest& request) {
+  const StopSignal stop;
+  request.stop = &stop.flag();
+  run_as_mpi_rank(request);
+  return !stop.flag();
+}
+
+// The same; with ranks of this command's own making.
+bool run_here(RunRequest& request, Progress* progress) {
+  std::optional<StopSignal> stop;
+  // A launcher has its own way with Ctrl-C; between two launches somebody else must listen.
+  if (request.config.run.backend != "mpi" || request.config.run.restarts > 0) stop.emplace();
+  if (stop) request.stop = &stop->flag();
+  Supervision supervision;
+  supervision.say = [progress](const std::string& line) {
+    if (progress != nullptr) progress->finish();
+    fmt::print(stderr, "shardproof: {}\n", line);
+  };
+  return supervise(request, supervision);
+}
+
 // Runs the request; the exit code: 0, or 130 when it was asked to stop.
 int run_request(RunRequest request, const Environment& environment, bool print_config) {
   const auto started = started_as(environment);
@@ -196,6 +225,7 @@ int run_request(RunRequest request, const Environment& environment, bool print_c
     return 0;
   }
   check_hosts(request, started.has_value());
+  if (started) refuse_restarts(request.config, "a rank that mpirun or srun started");
   request.config = usable_anywhere(request.config);
   const bool first = !started || started->rank == 0;
   refuse_used_folder(request.trace.directory, started ? started->rank : 0);
@@ -212,19 +242,7 @@ int run_request(RunRequest request, const Environment& environment, bool print_c
       progress->step(result, metrics);
     };
   }
-  bool complete = false;
-  if (!started && request.config.run.backend == "mpi") {
-    complete = run_on_mpi(request);  // the launcher has its own way with Ctrl-C
-  } else {
-    const StopSignal stop;
-    request.stop = &stop.flag();
-    if (started) {
-      run_as_mpi_rank(request);
-    } else {
-      run_on_threads(request);
-    }
-    complete = !stop.flag();
-  }
+  const bool complete = started ? run_as_started(request) : run_here(request, progress.get());
   if (progress) progress->finish();
   return complete ? 0 : 130;
 }
@@ -247,26 +265,19 @@ int train(const TrainOptions& options) {
   return run_request(std::move(request), environment, options.print_config);
 }
 
-// The newest checkpoint that is whole; says which ones are not, and why.
-std::string newest_whole(Storage& storage, const std::vector<std::string>& ids,
-                         const std::string& directory) {
-  for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
-    const std::vector<Damage> damages = damages_of(storage, *id);
-    if (damages.empty()) return *id;
-    say(fmt::format("checkpoint {} is damaged: {}: expected {}, found {}; trying the one before\n",
-                    *id, damages[0].where, damages[0].expected, damages[0].found));
-  }
-  throw Error(ErrorKind::corrupt, directory,
-              fmt::format("none of its {} checkpoints is whole", ids.size()));
-}
-
 std::string checkpoint_to_resume(Storage& storage, const TrainOptions& options) {
   if (!options.checkpoint_id.empty()) return options.checkpoint_id;
   const auto ids = list_checkpoints(storage);
   if (ids.empty()) {
     throw Error(ErrorKind::bad_input, options.checkpoint, "no checkpoint; expected at least one");
   }
-  return options.fallback ? newest_whole(storage, ids, options.checkpoint) : ids.back();
+  if (!options.fallback) return ids.back();
+  const std::string id = newest_whole(storage, [](const std::string& id, const Damage& damage) {
+    say(text(id, damage) + "; trying the one before\n");
+  });
+  if (!id.empty()) return id;
+  throw Error(ErrorKind::corrupt, options.checkpoint,
+              fmt::format("none of its {} checkpoints is whole", ids.size()));
 }
 
 void refuse_weights_alone(const Manifest& manifest, const std::string& directory) {

@@ -38,7 +38,7 @@ class Checker {
     check_layout();
     check_offload();
     check_fault();
-    check_recovery();
+    check_elastic();
   }
 
  private:
@@ -192,18 +192,6 @@ class Checker {
   }
 
   // A key that did nothing would be a promise broken in the night of a failure.
-  void check_recovery() const {
-    const auto refuse = [&](const char* key, const std::string& found, const char* usual) {
-      fail({key},
-           fmt::format("found {}: not supported yet; expected {}; after a failure: shardproof "
-                       "resume DIR",
-                       found, usual));
-    };
-    if (config_.run.restarts != 0)
-      refuse("run.restarts", std::to_string(config_.run.restarts), "0");
-    check_elastic();
-  }
-
   void check_elastic() const {
     const RunSection& r = config_.run;
     if (r.spares > 0 && !r.elastic) {

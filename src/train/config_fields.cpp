@@ -238,7 +238,7 @@ std::vector<Field> fields(Config& c) {
        run,
        "seconds for any wait of a rank"},
       {"run", "restarts", &run_.restarts, between(0, 1000), run,
-       "from the newest checkpoint after a failure; not supported yet"},
+       "from the newest whole checkpoint, at most so often"},
       {"run", "restart_seconds", &run_.restart_seconds, between(0, 3600), run,
        "before the first restart; doubles with each"},
       {"run",

@@ -178,12 +178,6 @@ TEST(Config, TheDigestIsOfWhatDeterminesTheBits) {
   }
 }
 
-TEST(Config, WhatIsNotBuiltYetIsRefused) {
-  Config config;
-  config.run.restarts = 1;
-  expect_error(ErrorKind::bad_input, {"run.restarts", "not supported yet"}, [&] { check(config); });
-}
-
 TEST(Config, ElasticRunsNeedBitsThatNoLayoutChanges) {
   Config config;
   config.run.spares = 1;
