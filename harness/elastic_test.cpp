@@ -58,7 +58,7 @@ TEST(Elastic, ADeathAnywhereIsOutlived) {
     const Config config = elastic_case(layout, {"training.steps=4"});
     const std::vector<std::string> places = places_of(config);
     ASSERT_GT(places.size(), 1000u) << layout;
-    const std::size_t runs = 20;
+    const std::size_t runs = 12;
     for (std::size_t i = 0; i < runs; ++i) {
       expect_outlived(config, places[i * places.size() / runs + i % 7] + "!kill");
     }
