@@ -64,9 +64,14 @@ bool names_rank(const FaultRunEnd& run, int rank) {
   return false;
 }
 
-// To survive, each of the faults must allow it; anything else may be due to any of them.
-bool is_right(const std::vector<Fault>& faults, FaultOutcome outcome) {
-  const auto allows = [&](const Fault& fault) { return is_allowed(fault.kind, outcome); };
+// To survive, each of the faults must allow it, a death in an elastic run does; anything else may
+// be due to any of them.
+bool is_right(const std::vector<Fault>& faults, FaultOutcome outcome, bool elastic) {
+  const auto allows = [&](const Fault& fault) {
+    const bool death = fault.kind == FaultKind::kill || fault.kind == FaultKind::exit;
+    const bool outlived = elastic && death && outcome == FaultOutcome::survived_equal;
+    return outlived || is_allowed(fault.kind, outcome);
+  };
   return outcome == FaultOutcome::survived_equal
              ? std::all_of(faults.begin(), faults.end(), allows)
              : std::any_of(faults.begin(), faults.end(), allows);
@@ -298,7 +303,7 @@ void FaultRunner::judge(const FaultScenario& scenario, const Steps& steps, Fault
                         : "a run without a fault failed: " + run.said);
     }
     const auto faults = scenario.drawn ? run.fired : of_run(scenario.faults, static_cast<int>(i));
-    if (!faults.empty() && !is_right(faults, run.outcome)) {
+    if (!faults.empty() && !is_right(faults, run.outcome, scenario.config.run.elastic)) {
       fail(fmt::format("{} ended as {}: {}", text(faults), name(run.outcome), run.said));
     }
     if (faults.size() == 1) require_name(faults.front(), run, fail);

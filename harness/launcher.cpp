@@ -78,6 +78,7 @@ class Launch {
         looks_(request_.ranks, server_,
                [this](int rank) { return stopped_.is_stopped_now(rank); }) {
     result_.ranks.resize(static_cast<std::size_t>(request_.ranks));
+    result_.outlives_deaths = request_.outlives_deaths;
   }
 
   LaunchResult run();
@@ -89,6 +90,7 @@ class Launch {
   void wait(ProcessTree& tree, const Signals& signals);
   void take(const ControlEvent& event);
   void take_death(int rank);
+  void await_survivors();
   void know(Failure failure);
   void look_for_stopped();
   void take_mpirun_output(const ProcessTree& tree);
@@ -104,6 +106,10 @@ class Launch {
     return std::all_of(result_.ranks.begin(), result_.ranks.end(),
                        [flag](const RankEnd& rank) { return rank.*flag; });
   }
+  bool all_have_ended() const {
+    return std::all_of(result_.ranks.begin(), result_.ranks.end(),
+                       [](const RankEnd& rank) { return rank.finished || rank.died; });
+  }
 
   const LaunchRequest request_;
   ControlServer server_;
@@ -112,6 +118,7 @@ class Launch {
   const Deadline connect_deadline_;
   Stage stage_ = Stage::running;
   Deadline stage_end_ = Deadline::never();
+  Deadline sign_by_ = Deadline::never();  // of those that outlive a death
   LastPlaces places_;
   StoppedRanks stopped_;  // of this machine
   Looks looks_;
@@ -163,6 +170,7 @@ void Launch::take(const ControlEvent& event) {
       break;
     case ControlEvent::Kind::at:
       places_.take(event, seconds());
+      sign_by_ = Deadline::never();
       break;
     case ControlEvent::Kind::error:
       rank.error = event.text;
@@ -181,7 +189,9 @@ void Launch::take(const ControlEvent& event) {
       print(event.rank, event.text);
       break;
     case ControlEvent::Kind::closed:
-      if (!rank.finished) take_death(event.rank);
+      if (rank.finished) break;
+      rank.died = true;
+      take_death(event.rank);
       break;
     case ControlEvent::Kind::verdict:
       if (!result_.hang.empty()) break;
@@ -202,7 +212,12 @@ void Launch::take(const ControlEvent& event) {
 }
 
 void Launch::take_death(int rank) {
-  if (result_.first_death || stage_ >= Stage::asked) return;  // a consequence, or our own doing
+  if (stage_ >= Stage::asked) return;  // our own doing
+  if (result_.first_death) {
+    if (!request_.outlives_deaths) return;  // a consequence
+    record(places_.death_event(rank, seconds()));
+    return await_survivors();
+  }
   const double noticed = seconds();
   Json event = places_.death_event(rank, noticed);
   result_.first_death = places_.death(rank, noticed);
@@ -215,7 +230,13 @@ void Launch::take_death(int rank) {
         .text = result_.first_death->stopped ? "is stopped (SIGSTOP)" : "died",
         .seconds = 0,
         .silent_seconds = result_.first_death->silent_seconds});
-  enter(Stage::grace, request_.grace);
+  await_survivors();
+}
+
+void Launch::await_survivors() {
+  const bool nobody = all_have_ended();
+  if (!request_.outlives_deaths || nobody) return enter(Stage::grace, request_.grace);
+  sign_by_ = Deadline::after(request_.patience);
 }
 
 void Launch::know(Failure failure) {
@@ -279,7 +300,8 @@ void Launch::escalate(ProcessTree& tree, const Signals& signals) {
     tree.ask_to_end();
     enter(Stage::asked, time_after_asking);
   }
-  if (stage_ == Stage::running && all(&RankEnd::finished)) enter(Stage::grace, request_.grace);
+  if (stage_ == Stage::running && all_have_ended()) enter(Stage::grace, request_.grace);
+  if (sign_by_.expired()) enter(Stage::grace, request_.grace);
   if (!stage_end_.expired()) return;
   if (stage_ == Stage::grace) {
     tree.ask_to_end();
@@ -319,9 +341,12 @@ void Launch::record(Json event) {
 }  // namespace
 
 bool LaunchResult::ok() const {
-  return !timed_out && !interrupted &&
-         std::all_of(ranks.begin(), ranks.end(),
-                     [](const RankEnd& rank) { return rank.finished && rank.exit_code == 0; });
+  const auto well = [](const RankEnd& rank) { return rank.finished && rank.exit_code == 0; };
+  const auto tolerable = [&](const RankEnd& rank) {
+    return well(rank) || (outlives_deaths && rank.died);
+  };
+  return !timed_out && !interrupted && std::any_of(ranks.begin(), ranks.end(), well) &&
+         std::all_of(ranks.begin(), ranks.end(), tolerable);
 }
 
 LaunchResult launch(const LaunchRequest& request) {

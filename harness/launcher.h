@@ -40,8 +40,12 @@ struct LaunchRequest {
   Duration deadline = std::chrono::seconds(120);   // for the whole launch
   Duration connect_deadline = std::chrono::seconds(30);
   Duration grace = std::chrono::seconds(5);  // for the others after a rank has failed
-  std::string mpirun;                        // a path; empty: find_mpirun()
-  std::string trace_directory;               // harness.jsonl goes here; empty: none
+  // The others go on without a rank that died (elastic_run.h), as long as one of them says within
+  // `patience` of a death where it is (control.h: at), or ends well.
+  bool outlives_deaths = false;
+  Duration patience = std::chrono::seconds(60);
+  std::string mpirun;           // a path; empty: find_mpirun()
+  std::string trace_directory;  // harness.jsonl goes here; empty: none
   // Null: stdout "[rank] line". Rank -1 is mpirun itself, and what ranks print before connecting.
   std::function<void(int rank, const std::string& line)> on_output;
   std::function<void(const Failure&)> on_failure;  // of the first, at once; null: nobody listens
@@ -50,6 +54,7 @@ struct LaunchRequest {
 struct RankEnd {
   bool connected = false;
   bool finished = false;         // said it was done before its socket closed
+  bool died = false;             // its socket closed before
   std::optional<int> exit_code;  // as the rank said; nothing after a signal
   std::string error;             // what a rank reported before failing
 };
@@ -62,7 +67,10 @@ struct LaunchResult {
   bool timed_out = false;
   bool interrupted = false;  // Ctrl-C
   double seconds = 0;
-  bool ok() const;  // every rank finished with exit code 0, in time
+  bool outlives_deaths = false;  // as was asked
+  // Every rank finished with exit code 0, in time; of those that outlive deaths, one at least, and
+  // the others died.
+  bool ok() const;
 };
 
 // Error environment when no mpirun is found, or when it ends before a rank has connected (with what

@@ -118,6 +118,21 @@ TEST_F(LauncherTest, AKilledRankIsNamedWithItsPlaceWithinHalfASecond) {
   }
 }
 
+// Those that are to outlive a death say where they are, or are ended as well.
+TEST_F(LauncherTest, SurvivorsWithoutASignOfLifeAreEnded) {
+  Heard heard;
+  LaunchRequest request = request_for("kill", heard);
+  request.outlives_deaths = true;
+  request.patience = milliseconds(300);
+  const LaunchResult result = launch(request);
+  EXPECT_FALSE(result.ok());
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_TRUE(result.ranks[2].died);
+  ASSERT_TRUE(result.first_death) << heard.text();
+  EXPECT_EQ(result.first_death->rank, 2);
+  expect_gone(heard.pids);
+}
+
 TEST_F(LauncherTest, LeavingWithoutDoneIsADeath) {
   Heard heard;
   const LaunchResult result = launch(request_for("deserts", heard));

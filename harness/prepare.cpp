@@ -44,10 +44,11 @@ Config usable_anywhere(Config config) {
 
 void check_world_size(const Config& config) {
   const Layout layout = parse_layout(config.run.layout);
-  if (layout.world() <= most_ranks) return;
+  const int ranks = layout.world() + config.run.spares;
+  if (ranks <= most_ranks) return;
   throw Error(ErrorKind::bad_input, "run.layout",
               fmt::format("{} needs {} ranks; expected at most {} on one machine", layout.print(),
-                          layout.world(), most_ranks));
+                          ranks, most_ranks));
 }
 
 Duration wait_limit(const Config& config) {

@@ -200,7 +200,7 @@ std::vector<Fault> injected_faults(const Config& config) {
 }
 
 void check_injected_faults(const Config& config) {
-  const int world = parse_layout(config.run.layout).world();
+  const int world = parse_layout(config.run.layout).world() + config.run.spares;
   for (const Fault& fault : injected_faults(config)) {
     if (fault.point.rank < world) continue;
     throw Error(ErrorKind::bad_input, "run.fault",

@@ -22,7 +22,7 @@ void print_note(const std::string& text) {
 }
 
 RankGuards::RankGuards(const Config& config, int rank, bool recorded, Watchdog* watchdog)
-    : watchdog_(config.guard.watch ? watchdog : nullptr) {
+    : watchdog_(config.guard.watch ? watchdog : nullptr), comes_again_(config.run.elastic) {
   if (recorded || config.guard.watch) recorder_ = std::make_shared<FlightRecorder>(rank);
   if (config.guard.verify) verify_.emplace();
   if (watchdog_ == nullptr) return;
@@ -31,7 +31,12 @@ RankGuards::RankGuards(const Config& config, int rank, bool recorded, Watchdog* 
 }
 
 RankGuards::~RankGuards() {
-  if (watch_ != nullptr) watchdog_->leave(*watch_);
+  if (watch_ == nullptr) return;
+  if (comes_again_) {
+    watchdog_->forget(*watch_);
+  } else {
+    watchdog_->leave(*watch_);
+  }
 }
 
 void RankGuards::put_into(StackOptions& options) const {

@@ -18,7 +18,8 @@ void print_note(const std::string& text);  // of a slow rank: one line on stderr
 
 class RankGuards {
  public:
-  // `watchdog` may be null: then nothing is watched. It must outlive the guards.
+  // `watchdog` may be null: then nothing is watched. It must outlive the guards. `rank` is that of
+  // the world in which the job began.
   RankGuards(const Config& config, int rank, bool recorded, Watchdog* watchdog);
   ~RankGuards();
   RankGuards(const RankGuards&) = delete;
@@ -33,6 +34,7 @@ class RankGuards {
   std::shared_ptr<RankWatch> watch_;
   std::optional<VerifyOptions> verify_;
   Watchdog* const watchdog_;
+  const bool comes_again_;  // in an elastic run
 };
 
 // Tells a recorder where the program is, then hands on.

@@ -18,10 +18,12 @@
 #include "harness/drill.h"
 #include "harness/initial_parameters.h"
 #include "harness/output_path.h"
+#include "harness/parameter_agreement.h"
 #include "harness/prepare.h"
 #include "harness/rank_facts.h"
 #include "harness/rank_faults.h"
 #include "harness/rank_guards.h"
+#include "harness/revokes_on_failure.h"
 #include "mesh/layout.h"
 #include "mesh/mesh.h"
 #include "parallel/agreement.h"
@@ -40,37 +42,6 @@ std::string metrics_path(const RunRequest& request, int rank) {
     return fmt::format("{}/metrics.rank_{:05}.jsonl", request.metrics_directory, rank);
   }
   return rank == 0 ? request.metrics_file : "";
-}
-
-// Of the parameters that this rank holds, or of those alone that are not cut into pieces.
-std::string parameters_digest(Plan& plan, bool whole_only) {
-  Sha256 hash;
-  for (const StateShard& shard : plan.shards("param", true)) {
-    const PieceSpec& piece = plan.table().pieces()[static_cast<std::size_t>(shard.piece_index)];
-    if (whole_only && piece.pieces > 1) continue;
-    hash.update(shard.data, static_cast<std::size_t>(shard.range.size()) * sizeof(float));
-  }
-  return hash.finish().hex();
-}
-
-// Ranks along dp and cp hold the same parameters, ranks along tp those that are not cut. Under ZeRO
-// 3 every rank of a shard group has its own share: only copies of a share can agree. False: there
-// are copies that were not compared.
-bool agree_on_parameters(Mesh& mesh, Plan& plan, bool tied) {
-  const Layout& layout = mesh.layout();
-  Communicator& data = mesh.axis(Axis::data);
-  const std::vector<Fact> all{{"parameters", parameters_digest(plan, false)}};
-  if (layout.zero == 3) {
-    const int group = layout.shard_size();
-    const int dp = mesh.at().dp;
-    agree_on(*data.split(dp % group, dp / group, "copies", default_deadline(data)), all);
-    return false;
-  }
-  agree_on(data, all);
-  agree_on(mesh.axis(Axis::context), all);
-  agree_on(mesh.axis(Axis::tensor),
-           {{"parameters that are not cut", parameters_digest(plan, true)}});
-  return !tied || layout.pp == 1;
 }
 
 // What a failure or a trace is told with.
@@ -93,18 +64,21 @@ class RankRun {
  public:
   RankRun(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
           std::unique_ptr<Communicator> backend, Hooks& hooks, const RankFaults* faults,
-          Watchdog* watchdog)
+          Watchdog* watchdog, const Go* go)
       : request_(request),
         config_(request.config),
-        guards_(config_, backend->rank(), wants_records(request), watchdog),
+        go_(go),
+        first_rank_(backend->group().world_ranks[static_cast<std::size_t>(backend->rank())]),
+        guards_(config_, first_rank_, wants_records(request), watchdog),
         faults_(faults),
         comm_(wrap(std::move(backend), stack_options())),
         dataset_(std::move(dataset)),
         trace_(traced_with_fault(request), comm_->rank(), comm_->size()),
-        metrics_(metrics_path(request, comm_->rank())),
+        metrics_(metrics_path(request, comm_->rank()), Clock::real(),
+                 go != nullptr && go->number > 0),
         hooks_(guards_.recorder(), hooks) {}
 
-  void run() {
+  bool run() {
     at::set_num_threads(1);
     const at::AutoDispatchBelowADInplaceOrView no_autograd;
     MemoryLedger ledger;
@@ -112,7 +86,7 @@ class RankRun {
     const bool watch_memory = trace_.enabled() || wants_metrics(request_);
     if (watch_memory) installed.emplace(ledger);
     try {
-      train(watch_memory ? &ledger : nullptr);
+      return train(watch_memory ? &ledger : nullptr);
     } catch (const Error& error) {
       dump_flight();
       if (error.kind() == ErrorKind::timeout) throw with_deadline(error, config_.run.deadline);
@@ -124,12 +98,15 @@ class RankRun {
   }
 
  private:
-  void train(MemoryLedger* ledger) {
+  bool train(MemoryLedger* ledger) {
+    const RevokesOnFailure revokes_splits(*comm_, go_ != nullptr);
     agree_on(*comm_, request_facts(request_));
     agree_on(*comm_, program_facts(*dataset_, comm_->size()));
     Mesh mesh(*comm_, parse_layout(config_.run.layout));
     const auto plan = make_plan(mesh, plan_options());
+    done("start", 0);
     Loader loader(dataset_, loader_of(config_), plan->micro_batches());
+    done("data", 0);
     const auto storage = open_storage();
     const auto checkpointer =
         storage ? make_checkpointer(*storage, *comm_, save_how(config_.checkpoint)) : nullptr;
@@ -140,14 +117,17 @@ class RankRun {
          [this](const std::string& text) { return all_gather_text(*comm_, text); }, audit.get(),
          [this](const std::string& what) { say(what); },
          [this, &mesh](std::int64_t step, const std::string& id) { rolled_back(mesh, step, id); }});
+    const RevokesOnFailure revokes(*comm_, go_ != nullptr);
+    if (go_ != nullptr && !go_->recovery.is_null()) trace_.event(go_->recovery);
     trace_.run(run_facts(mesh));
     if (request_.resume) {
       const Duration began = Clock::real().now();
-      if (!go_on(trainer, storage.get())) return;
+      if (!go_on(trainer, storage.get())) return true;
       if (comm_->rank() == 0) tell_part(request_, "load", began);
     } else if (!config_.training.warm_start.empty()) {
       trainer.began_from(load_warm_start(config_.training.warm_start, *plan, *comm_));
     }
+    done("load", trainer.next_step());
     hooks_.begin(*plan);
     if (!trainer.origin().empty()) {
       trace_.event(
@@ -162,13 +142,14 @@ class RankRun {
     if (audit) audit->carry();
     trainer.trace_start();
     trace_calls(trainer.next_step() - 1, "start");
-    steps(trainer, checkpointer.get());
+    const bool complete = steps(trainer, checkpointer.get());
     if (trace_.enabled() && config_.guard.verify) {
       Json event{{"kind", "guard"}};
       event.update(guards_.counts());
       trace_.event(event);
     }
-    trace_.end(trainer.next_step());
+    if (complete) trace_.end(trainer.next_step());
+    return complete;
   }
 
   // False: asked to stop meanwhile.
@@ -182,7 +163,8 @@ class RankRun {
     return trainer.resume(*request_.resume);
   }
 
-  void steps(Trainer& trainer, Checkpointer* checkpoints) {
+  // False: it left behind a save.
+  bool steps(Trainer& trainer, Checkpointer* checkpoints) {
     std::optional<Drill> drill;
     if (config_.checkpoint.drill_every > 0) {
       drill.emplace(config_, drill_options(), *comm_,
@@ -194,23 +176,34 @@ class RankRun {
           config_.checkpoint, trainer, *checkpoints, [&](const std::string& why) { warn(why); },
           drill ? &*drill : nullptr);
     }
+    const RevokesOnFailure revokes(*comm_, go_ != nullptr);
     bool stop = false;
-    while (trainer.next_step() < config_.training.steps && !stop) {
+    bool leaves = false;
+    while (trainer.next_step() < config_.training.steps && !stop && !leaves) {
       const StepResult result = trainer.step();
       trace_calls(result.step, "step");
+      done("step", result.step);
       if (comm_->rank() == 0 && request_.on_step) request_.on_step(result, metrics_.last());
       stop = result.stop;
       if (drill) drill->after_step(result, [&] { return trainer.state_digest(); });
       if (saver) saver->after_step();
+      leaves = saver && go_ != nullptr && go_->leaves_after_save && !stop &&
+               trainer.next_step() < config_.training.steps && saver->settle();
       trace_calls(trainer.next_step() - 1, "save");
     }
-    if (saver) saver->finish();
-    if (drill) drill->finish(stop);
+    if (saver && !leaves) saver->finish();
+    if (drill) drill->finish(stop || leaves);
+    if (leaves) return false;
     if (request_.on_state) {
       const Digest state = trainer.state_digest();
       if (comm_->rank() == 0) request_.on_state(state);
     }
     trace_calls(trainer.next_step() - 1, "save");
+    return true;
+  }
+
+  void done(const char* part, std::int64_t step) const {
+    if (go_ != nullptr && go_->done) go_->done(part, step);
   }
 
   DrillOptions drill_options() const {
@@ -369,13 +362,15 @@ class RankRun {
       return;
     }
     const auto wall = std::chrono::system_clock::now().time_since_epoch();
-    std::ofstream(folder + "/" + flight_dump_name(comm_->rank()), std::ios::binary)
+    std::ofstream(folder + "/" + flight_dump_name(first_rank_), std::ios::binary)
         << flight_dump_file(guards_.recorder()->records(every_operation),
                             std::chrono::duration_cast<Duration>(wall).count());
   }
 
   const RunRequest& request_;
   const Config& config_;
+  const Go* const go_;    // null: not elastic
+  const int first_rank_;  // in the world in which the job began
   const RankGuards guards_;
   const RankFaults* const faults_;
   const std::unique_ptr<Communicator> comm_;
@@ -387,10 +382,11 @@ class RankRun {
 
 }  // namespace
 
-void run_rank(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
+bool run_rank(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
               std::unique_ptr<Communicator> backend, Hooks& hooks, const RankFaults* faults,
-              Watchdog* watchdog) {
-  RankRun(request, std::move(dataset), std::move(backend), hooks, faults, watchdog).run();
+              Watchdog* watchdog, const Go* go) {
+  return RankRun(request, std::move(dataset), std::move(backend), hooks, faults, watchdog, go)
+      .run();
 }
 
 }  // namespace shardproof

@@ -3,8 +3,10 @@
 // the same body. Collective from construction on. Thread rule: the rank's thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 
+#include "base/json.h"
 #include "comm/communicator.h"
 #include "data/dataset.h"
 #include "harness/world.h"
@@ -14,8 +16,20 @@ namespace shardproof {
 class RankFaults;
 class Watchdog;
 
-void run_rank(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
+// What a rank of an elastic run (elastic_run.h) is told of one go.
+struct Go {
+  int number = 0;                  // 0: the first
+  bool leaves_after_save = false;  // so that more ranks may join
+  Json recovery;                   // the trace's event before the run goes on; null: none
+  // Of what was built anew: "start" (communicators, plan), "data" (the loader), "load" (the state),
+  // "step" (the first that was done); after each.
+  std::function<void(const char* part, std::int64_t step)> done;
+};
+
+// False: it left behind a checkpoint, as `go` asks. `go` is null in a run that is not elastic.
+bool run_rank(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
               std::unique_ptr<Communicator> backend, Hooks& hooks,
-              const RankFaults* faults = nullptr, Watchdog* watchdog = nullptr);
+              const RankFaults* faults = nullptr, Watchdog* watchdog = nullptr,
+              const Go* go = nullptr);
 
 }  // namespace shardproof

@@ -5,13 +5,13 @@
 #include <optional>
 
 #include "comm/thread_communicator.h"
+#include "harness/elastic_run.h"
 #include "harness/prepare.h"
 #include "harness/rank_facts.h"
 #include "harness/rank_faults.h"
 #include "harness/rank_guards.h"
 #include "harness/rank_pool.h"
 #include "harness/rank_run.h"
-#include "mesh/layout.h"
 
 namespace shardproof {
 namespace {
@@ -49,10 +49,26 @@ void run_on_threads(const RunRequest& request) {
   check_world_size(request.config);
   check_fault(request);
   const auto dataset = prepare(request);
-  ThreadWorld world(parse_layout(request.config.run.layout).world(), wait_limit(request.config));
+  ThreadWorld world(rank_count(request.config), wait_limit(request.config));
   Watchdog watchdog(watch_limits(request.config), {.note = print_note});
   Deaths deaths;
   StandStill still;
+  std::atomic<int> complete = 0;
+  const auto train = [&](const RunRequest& mine, int rank, Hooks& hooks, RankFaults* faults) {
+    const auto& data = mine.dataset ? mine.dataset : dataset;
+    if (!request.config.run.elastic) {
+      run_rank(mine, data, world.communicator(rank), hooks, faults, &watchdog);
+      return;
+    }
+    try {
+      run_elastic_rank(
+          {mine, world.communicator(rank), [&] { return data; }, hooks, faults, &watchdog});
+      ++complete;
+    } catch (...) {
+      world.kill(rank);  // as a process that ends: nobody waits for it in a meeting
+      throw;
+    }
+  };
   const auto body = [&](int rank) {
     Hooks none;
     const auto hooks = request.hooks ? request.hooks(rank) : nullptr;
@@ -63,13 +79,9 @@ void run_on_threads(const RunRequest& request) {
       world.kill(rank);
     };
     const auto faults = rank_faults(request, rank, thread_powers(die, still));
-    if (!faults) {
-      return run_rank(request, dataset, world.communicator(rank), own, nullptr, &watchdog);
-    }
+    if (!faults) return train(request, rank, own, nullptr);
     try {
-      const RunRequest mine = faults->started(request);
-      run_rank(mine, mine.dataset ? mine.dataset : dataset, world.communicator(rank),
-               *faults->hooks(own), faults.get(), &watchdog);
+      train(faults->started(request), rank, *faults->hooks(own), faults.get());
     } catch (const SimulatedDeath& death) {
       deaths.add(rank, death.at().text());
     } catch (const std::exception& error) {
@@ -81,7 +93,8 @@ void run_on_threads(const RunRequest& request) {
     world.revoke_all();
     still.release();
   });
-  deaths.report();
+  const bool outlived = complete > 0;  // in an elastic run
+  if (!outlived) deaths.report();
 }
 
 bool run(const RunRequest& request) {

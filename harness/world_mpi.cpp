@@ -11,6 +11,7 @@
 #include "comm/mpi_communicator.h"
 #include "harness/child.h"
 #include "harness/control.h"
+#include "harness/elastic_run.h"
 #include "harness/hosted_control.h"
 #include "harness/output_path.h"
 #include "harness/prepare.h"
@@ -54,25 +55,50 @@ class ControlHooks : public Hooks {
   ControlClient& control_;
 };
 
-// The world of all ranks, which must be as many as the layout asks for.
+// The world of all ranks, which must be as many as the layout and its spares.
 std::unique_ptr<Communicator> communicator_of(MpiWorld& world, const Config& config) {
   auto comm = world.communicator();
-  const Layout layout = parse_layout(config.run.layout);
-  if (comm->size() != layout.world()) {
+  const std::string spares =
+      config.run.spares == 0 ? "" : fmt::format(" with run.spares={}", config.run.spares);
+  if (comm->size() != rank_count(config)) {
     throw Error(ErrorKind::bad_input, "run.layout",
-                fmt::format("{} needs {} ranks; MPI started {}", layout.print(), layout.world(),
-                            comm->size()));
+                fmt::format("{}{} needs {} ranks; MPI started {}", config.run.layout, spares,
+                            rank_count(config), comm->size()));
+  }
+  if (config.run.elastic && !MpiWorld::has_ulfm()) {
+    throw Error(ErrorKind::environment, MpiWorld::library_version(),
+                "run.elastic needs an MPI with ULFM (Open MPI 5); expected run.elastic=false, or "
+                "run.restarts, which starts the ranks again");
   }
   return comm;
 }
 
-void run_with_faults(const RunRequest& request, std::shared_ptr<const Dataset> dataset,
+void train(const RunRequest& request, const std::shared_ptr<const Dataset>& dataset,
+           std::unique_ptr<Communicator> comm, Hooks& hooks, RankFaults* faults,
+           Watchdog& watchdog) {
+  const auto data = [&] {
+    if (request.dataset) return request.dataset;
+    return dataset ? dataset : prepare(request);
+  };
+  if (request.config.run.elastic) {
+    run_elastic_rank({request, std::move(comm), data, hooks, faults, &watchdog});
+  } else {
+    run_rank(request, data(), std::move(comm), hooks, faults, &watchdog);
+  }
+}
+
+void run_with_faults(const RunRequest& request, const std::shared_ptr<const Dataset>& dataset,
                      std::unique_ptr<Communicator> comm, Hooks& hooks, Watchdog& watchdog) {
   const auto faults = rank_faults(request, comm->rank(), process_powers());
-  if (!faults) return run_rank(request, dataset, std::move(comm), hooks, nullptr, &watchdog);
-  const RunRequest mine = faults->started(request);
-  run_rank(mine, mine.dataset ? mine.dataset : dataset, std::move(comm), *faults->hooks(hooks),
-           faults.get(), &watchdog);
+  if (!faults) return train(request, dataset, std::move(comm), hooks, nullptr, watchdog);
+  train(faults->started(request), dataset, std::move(comm), *faults->hooks(hooks), faults.get(),
+        watchdog);
+}
+
+// A spare (see elastic_run.h) opens its data when it is called.
+std::shared_ptr<const Dataset> prepare_rank(const RunRequest& request, int rank) {
+  if (rank >= parse_layout(request.config.run.layout).world()) return nullptr;
+  return prepare(request);
 }
 
 // The watchdog of a rank process: it looks at the others, and is looked at, over the control
@@ -140,6 +166,11 @@ Error failure_of(const LaunchResult& result) {
     Error error = error_from_text(rank.error);
     if (is_cause(error)) return error;
   }
+  for (const RankEnd& rank : result.ranks) {
+    if (!result.outlives_deaths || rank.error.empty()) continue;
+    Error error = error_from_text(rank.error);  // why those that were left could not go on
+    if (error.kind() != ErrorKind::revoked) return error;
+  }
   if (result.first_death) {
     const Death& death = *result.first_death;
     if (!death.stopped && !result.hang.empty()) return error_from_text(result.hang);
@@ -185,7 +216,9 @@ LaunchResult launch_run(const RunRequest& request) {
   const bool local = request.hostfile.empty();
   const RunFolder folder(local ? shared_memory_folder() : std::filesystem::current_path().string());
   LaunchRequest launch_request;
-  launch_request.ranks = parse_layout(request.config.run.layout).world();
+  launch_request.ranks = rank_count(request.config);
+  launch_request.outlives_deaths = request.config.run.elastic;
+  launch_request.patience = wait_limit(request.config) + launch_request.grace;
   launch_request.command = {request.program.empty() ? own_executable() : request.program, "rank",
                             write_request(request, folder)};
   launch_request.hostfile = request.hostfile;
@@ -194,7 +227,7 @@ LaunchResult launch_run(const RunRequest& request) {
   launch_request.trace_directory = request.trace.directory;
   launch_request.on_failure = request.on_failure;
   launch_request.on_output = [&request](int rank, const std::string& line) {
-    if (rank == 0 && request.on_step) {
+    if (rank >= 0 && request.on_step) {
       if (const auto step = parse_step_line(line)) {
         request.on_step(step->first, step->second);
         return;
@@ -251,7 +284,7 @@ int rank_main(const std::string& request_file, const std::string& control_addres
     RunRequest request = request_from_json(parse_json(text.str(), request_file), request_file);
     if (rank != 0) request.on_part = nullptr;
     ControlHooks hooks(control);
-    const auto dataset = prepare(request);
+    const auto dataset = prepare_rank(request, rank);
     MpiWorld world(wait_limit(request.config));
     watch.emplace(request.config, control);
     run_with_faults(request, dataset, communicator_of(world, request.config), hooks,

@@ -4,18 +4,19 @@
 #include <fmt/core.h>
 
 #include <csignal>
-#include <fstream>
 #include <vector>
 
 #include "base/error.h"
 #include "base/temp_folder.h"
+#include "harness/bench/elastic.h"
 #include "harness/bench/measure.h"
+#include "harness/bench/traced_pid.h"
 #include "harness/supervisor.h"
 
 namespace shardproof::bench {
 namespace {
 
-constexpr double death_seconds = 0.5, hang_seconds = 2;
+constexpr double death_seconds = 0.5, hang_seconds = 2, elastic_seconds = 3;
 constexpr int victim = 2;
 
 struct Measured {
@@ -23,15 +24,6 @@ struct Measured {
   double step = -1;   // the next one that was done
   std::vector<Recovery::Part> parts;
 };
-
-// As its trace says. Error corrupt.
-pid_t pid_of(const std::string& trace, int rank) {
-  const std::string path = fmt::format("{}/rank_{:05}.jsonl", trace, rank);
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return static_cast<pid_t>(integer_member(parse_json(line, path), "pid", path));
-}
 
 Measured after_signal(int signal, const std::string& program) {
   const TempFolder folder;
@@ -56,7 +48,7 @@ Measured after_signal(int signal, const std::string& program) {
     if (!signalled && result.step == signal_after) {
       signalled = true;
       sent = Clock::real().now();
-      ::kill(pid_of(request.trace.directory, victim), signal);
+      ::kill(traced_pid(request.trace.directory, victim), signal);
     }
   };
   Supervision supervision;
@@ -103,16 +95,20 @@ Json verdict_row(const std::string& what, const std::vector<Measured>& rounds, d
 }  // namespace
 
 Json run_recovery_bench(const RecoveryBenchOptions& options) {
-  std::vector<Measured> killed, stopped;
+  std::vector<Measured> killed, stopped, outlived;
   for (int round = 0; round < (options.quick ? 1 : options.rounds); ++round) {
     killed.push_back(after_signal(SIGKILL, options.program));
     stopped.push_back(after_signal(SIGSTOP, options.program));
+    const ElasticRecovery in_place = measure_elastic(options.program);
+    outlived.push_back({0, in_place.seconds, in_place.parts});
   }
   Json result;
   result["verdicts"] = {verdict_row("SIGKILL to its line", killed, death_seconds),
                         verdict_row("SIGSTOP to its line", stopped, hang_seconds)};
-  result["recoveries"] = {recovery_row("restart after SIGKILL", killed, 0),
-                          recovery_row("restart after SIGSTOP", stopped, 0)};
+  result["recoveries"] = {
+      recovery_row("in place, 4 to 3, after SIGKILL", outlived, elastic_seconds),
+      recovery_row("restart after SIGKILL", killed, 0),
+      recovery_row("restart after SIGSTOP", stopped, 0)};
   return result;
 }
 
@@ -121,16 +117,16 @@ void print_recovery_bench(const Json& result) {
     return row.at("at_most").is_null() ? "-"
                                        : fmt::format("{:.1f}", row.at("at_most").get<double>());
   };
-  fmt::print("{:<32}{:>10}{:>9}\n", "one of four ranks", "seconds", "at most");
+  fmt::print("{:<44}{:>10}{:>9}\n", "one of four ranks", "seconds", "at most");
   for (const Json& row : result.at("verdicts")) {
-    fmt::print("{:<32}{:>10.2f}{:>9}\n", row.at("what").get<std::string>(),
+    fmt::print("{:<44}{:>10.2f}{:>9}\n", row.at("what").get<std::string>(),
                row.at("seconds").get<double>(), at_most(row));
   }
   for (const Json& row : result.at("recoveries")) {
-    fmt::print("\n{:<32}{:>10.2f}{:>9}\n", row.at("what").get<std::string>() + " to a step done",
+    fmt::print("\n{:<44}{:>10.2f}{:>9}\n", row.at("what").get<std::string>() + " to a step done",
                row.at("seconds").get<double>(), at_most(row));
     for (const Json& part : row.at("parts")) {
-      fmt::print("  {:<30}{:>10.2f}\n", part.at("part").get<std::string>(),
+      fmt::print("  {:<42}{:>10.2f}\n", part.at("part").get<std::string>(),
                  part.at("seconds").get<double>());
     }
   }

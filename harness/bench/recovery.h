@@ -1,7 +1,7 @@
 // recovery: `shardproof bench recovery`: how soon a rank process that gets SIGKILL, or SIGSTOP, is
 // named on the screen, and how long it takes from the signal to the end of the next step, in parts
-// (harness/recovery.h). The default Case on four ranks, a checkpoint after each step, restarts
-// without a back-off. Medians of the rounds.
+// (harness/recovery.h): by a restart without a back-off, and in place (harness/elastic_run.h). The
+// default Case on four ranks, a checkpoint after each step. Medians of the rounds.
 #pragma once
 
 #include <string>

@@ -14,6 +14,8 @@ std::uint32_t agree_on_all_set(MpiGroup& group, std::uint32_t bits, Deadline dea
   MPI_Request request = MPI_REQUEST_NULL;
   int code = start_agreement(group.comm(), flags.get(), &request);
   int done = 0;
+  constexpr Duration patience = std::chrono::milliseconds(20);  // then it is no quick agreement
+  const Duration begin = Clock::real().now();
   while (code == MPI_SUCCESS && done == 0) {
     code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     if (code != MPI_SUCCESS || done != 0) break;
@@ -22,7 +24,11 @@ std::uint32_t agree_on_all_set(MpiGroup& group, std::uint32_t bits, Deadline dea
       group.time_out();
       throw Error(ErrorKind::timeout, place, "not complete at its deadline");
     }
-    std::this_thread::yield();
+    if (Clock::real().now() - begin > patience) {
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    } else {
+      std::this_thread::yield();
+    }
   }
   // A dead member is reported alike on all ranks; what the living agreed on holds all the same.
   if (code != MPI_SUCCESS && !means_peer_died(code)) group.fail(code, place);

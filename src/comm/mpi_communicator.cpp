@@ -198,17 +198,18 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key, const s
 
   const auto made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
   const std::string where = place("split");
-  const int code = call_blocking(
-      *group_, deadline, where, [comm = group_->comm(), members, made, parent = group_] {
-        MPI_Group all = MPI_GROUP_NULL;
-        MPI_Group some = MPI_GROUP_NULL;
-        MPI_Comm_group(comm, &all);
-        MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &some);
-        const int result = MPI_Comm_create_group(comm, some, 0, made.get());
-        MPI_Group_free(&some);
-        MPI_Group_free(&all);
-        return result;
-      });
+  const int code =
+      call_blocking(*group_, deadline, where, OnBrokenGroup::gives_up,
+                    [comm = group_->comm(), members, made, parent = group_] {
+                      MPI_Group all = MPI_GROUP_NULL;
+                      MPI_Group some = MPI_GROUP_NULL;
+                      MPI_Comm_group(comm, &all);
+                      MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &some);
+                      const int result = MPI_Comm_create_group(comm, some, 0, made.get());
+                      MPI_Group_free(&some);
+                      MPI_Group_free(&all);
+                      return result;
+                    });
   if (code != MPI_SUCCESS) group_->fail(code, where);
   return make_child(*made, std::move(child), true, deadline);
 }
@@ -249,9 +250,9 @@ std::unique_ptr<Communicator> MpiCommunicator::shrink(const std::string& label, 
   }
   const std::string where = place("shrink");
   const auto made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
-  const int code = call_blocking(*group_, deadline, where, [parent = group_, made] {
-    return shrink_comm(parent->comm(), made.get());
-  });
+  const int code =
+      call_blocking(*group_, deadline, where, OnBrokenGroup::goes_on,
+                    [parent = group_, made] { return shrink_comm(parent->comm(), made.get()); });
   if (code != MPI_SUCCESS) group_->fail(code, where);
   Group survivors{child_name(group().name, label, labels_[label]++, -1), {}};
   for (const int r : ranks_in(*made, group_->comm())) {

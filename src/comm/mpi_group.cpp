@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <future>
+#include <optional>
 #include <thread>
 
 #include "base/check.h"
@@ -155,16 +156,39 @@ void poll(MpiGroup& group, Deadline deadline, const std::function<bool()>& advan
   }
 }
 
-int call_blocking(MpiGroup& group, Deadline deadline, const std::string& place,
+namespace {
+
+// The Error of a group that has broken; nothing: it is well.
+std::optional<Error> breakage(MpiGroup& group, const std::string& place) {
+  try {
+    group.check(place);
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int call_blocking(MpiGroup& group, Deadline deadline, const std::string& place, OnBrokenGroup how,
                   std::function<int()> function) {
+  constexpr Duration between_checks = milliseconds(20);
+  constexpr Duration patience = milliseconds(500);  // for the library to end it by itself
+
   std::packaged_task<int()> task(std::move(function));
   std::future<int> code = task.get_future();
   std::thread thread(std::move(task));
-  Deadline slice = deadline;
-  while (code.wait_for(std::min<Duration>(slice.left(), milliseconds(100))) !=
+  std::optional<Error> broken;
+  Deadline give_up = Deadline::never();
+  while (code.wait_for(std::min<Duration>(deadline.left(), between_checks)) !=
          std::future_status::ready) {
-    if (!deadline.expired()) continue;
+    if (how == OnBrokenGroup::gives_up && !broken) {
+      broken = breakage(group, place);
+      if (broken) give_up = Deadline::after(patience);
+    }
+    if (!deadline.expired() && !give_up.expired()) continue;
     thread.detach();
+    if (broken) throw *broken;
     group.time_out();
     throw Error(ErrorKind::timeout, place, "not complete at its deadline");
   }

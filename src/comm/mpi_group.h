@@ -88,8 +88,11 @@ void poll(MpiGroup& group, Deadline deadline, const std::function<bool()>& advan
           const std::function<std::string()>& place);
 
 // Runs a blocking MPI function on a thread of its own, which is left behind when the deadline
-// expires (Error timeout; the group is poisoned). `function` must own all it uses.
-int call_blocking(MpiGroup& group, Deadline deadline, const std::string& place,
+// expires (Error timeout; the group is poisoned), or, unless the function is one for broken groups,
+// when the group breaks and the function does not end by itself soon. `function` must own all it
+// uses.
+enum class OnBrokenGroup { gives_up, goes_on };
+int call_blocking(MpiGroup& group, Deadline deadline, const std::string& place, OnBrokenGroup how,
                   std::function<int()> function);
 
 }  // namespace shardproof

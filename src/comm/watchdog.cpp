@@ -49,6 +49,16 @@ void Watchdog::leave(const RankWatch& rank) {
   }
 }
 
+void Watchdog::forget(const RankWatch& rank) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(ranks_, [&](const auto& each) { return each.get() == &rank; });
+}
+
+void Watchdog::past(int world_rank) {
+  const std::lock_guard lock(mutex_);
+  past_.insert(world_rank);
+}
+
 FlightRecords Watchdog::here() const {
   const std::lock_guard lock(mutex_);
   FlightRecords records;
@@ -60,6 +70,7 @@ void Watchdog::deliver(const Error& verdict) {
   std::vector<std::shared_ptr<RankWatch>> ranks;
   {
     const std::lock_guard lock(mutex_);
+    if (past_.contains(verdict.world_rank())) return;
     ranks = ranks_;
   }
   for (const auto& rank : ranks) rank->judge(verdict);

@@ -42,6 +42,10 @@ class Watchdog {
   // A rank of this process, from its first call to its last.
   void join(std::shared_ptr<RankWatch> rank);
   void leave(const RankWatch& rank);
+  // The same for a rank that will join again, with other groups: nothing of it stays.
+  void forget(const RankWatch& rank);
+  // The job goes on without that rank: a verdict that names it comes too late.
+  void past(int world_rank);
   FlightRecords here() const;          // of the ranks of this process
   void deliver(const Error& verdict);  // ends the waits of the ranks of this process
 
@@ -59,6 +63,7 @@ class Watchdog {
   bool stopping_ = false;
   FlightRecords last_;  // of the look before, while waits last
   std::set<std::string> told_;
+  std::set<int> past_;
   std::thread thread_;
 };
 

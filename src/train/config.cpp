@@ -38,7 +38,7 @@ class Checker {
     check_layout();
     check_offload();
     check_fault();
-    check_recovery();
+    check_elastic();
   }
 
  private:
@@ -192,14 +192,25 @@ class Checker {
   }
 
   // A key that did nothing would be a promise broken in the night of a failure.
-  void check_recovery() const {
-    const auto refuse = [&](const char* key, const std::string& found, const char* usual) {
-      fail({key},
-           fmt::format("found {}: not supported yet; expected {}; after a failure: shardproof "
-                       "resume DIR",
-                       found, usual));
-    };
-    if (config_.run.elastic) refuse("run.elastic", "true", "false");
+  void check_elastic() const {
+    const RunSection& r = config_.run;
+    if (r.spares > 0 && !r.elastic) {
+      fail({"run.spares", "run.elastic"},
+           fmt::format("found {} with run.elastic=false: nobody would call them; expected 0, or "
+                       "run.elastic=true",
+                       r.spares));
+    }
+    if (!r.elastic) return;
+    if (config_.numerics.reduction == "native") {
+      fail({"run.elastic", "numerics.reduction"},
+           "found true with native reduction, whose bits depend on the layout: what is left of the "
+           "ranks would end with others; expected numerics.reduction=canonical, or false");
+    }
+    if (config_.data.remix) {
+      fail({"run.elastic", "data.remix"},
+           "found true with data.remix=true, which is for one resume and not for those after it; "
+           "expected one of them");
+    }
   }
 
   // A fault that could never fire would make a green run worthless.

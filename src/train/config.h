@@ -144,6 +144,7 @@ struct RunSection {
   int restarts = 0;                 // from the newest checkpoint after a failure, at most
   double restart_seconds = 1;       // before the first restart; doubles with each
   bool elastic = false;             // survivors go on without restart, where MPI can
+  int spares = 0;                   // ranks beside those of the layout, for the places of the dead
   bool operator==(const RunSection&) const = default;
 };
 

@@ -178,12 +178,17 @@ TEST(Config, TheDigestIsOfWhatDeterminesTheBits) {
   }
 }
 
-TEST(Config, WhatIsNotBuiltYetIsRefused) {
+TEST(Config, ElasticRunsNeedBitsThatNoLayoutChanges) {
   Config config;
-  config.run.restarts = 1;
-  EXPECT_NO_THROW(check(config));
+  config.run.spares = 1;
+  expect_error(ErrorKind::bad_input, {"run.spares", "run.elastic"}, [&] { check(config); });
   config.run.elastic = true;
-  expect_error(ErrorKind::bad_input, {"run.elastic", "not supported yet"}, [&] { check(config); });
+  check(config);
+  config.numerics.reduction = "native";
+  expect_error(ErrorKind::bad_input, {"run.elastic", "native reduction"}, [&] { check(config); });
+  config.numerics.reduction = "canonical";
+  config.data.remix = true;
+  expect_error(ErrorKind::bad_input, {"run.elastic", "data.remix"}, [&] { check(config); });
 }
 
 }  // namespace

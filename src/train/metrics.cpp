@@ -126,10 +126,11 @@ struct Metrics::Impl {
   StepMetrics last;
 };
 
-Metrics::Metrics(const std::string& path, Clock& clock) : impl_(std::make_unique<Impl>(clock)) {
+Metrics::Metrics(const std::string& path, Clock& clock, bool continued)
+    : impl_(std::make_unique<Impl>(clock)) {
   if (path.empty()) return;
   impl_->path = path;
-  create(path);
+  if (!continued) create(path);
   impl_->file.open(path, std::ios::app);
   if (!impl_->file) throw Error(ErrorKind::io, "open " + path, std::strerror(errno));
 }

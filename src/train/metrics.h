@@ -59,8 +59,9 @@ Json to_json(const OffloadLedger& ledger);
 class Metrics {
  public:
   // An empty path writes nothing; times are kept all the same. A file that exists is never written
-  // into: Error conflict (a pipe or a device is no file). Error io when it cannot be written.
-  explicit Metrics(const std::string& path, Clock& clock = Clock::real());
+  // into, but to continue it: Error conflict (a pipe or a device is no file). Error io when it
+  // cannot be written.
+  explicit Metrics(const std::string& path, Clock& clock = Clock::real(), bool continued = false);
   ~Metrics();
 
   // Adds the time until the scope ends to a part. Scopes do not nest.

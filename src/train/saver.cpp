@@ -54,6 +54,12 @@ void Saver::finish() {
   await_background();
 }
 
+bool Saver::settle() {
+  if (saved_step_ != trainer_.next_step()) return false;
+  await_background();
+  return true;
+}
+
 bool Saver::due() {
   const bool mine = timer_.due(trainer_.next_step());
   return timer_.needs_clock() ? checkpoints_.decide(mine) : mine;

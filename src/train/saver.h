@@ -36,6 +36,9 @@ class Saver {
         std::function<void(const std::string&)> say, SaveWatch* watch = nullptr);
 
   void after_step();
+  // Whether a save was begun after this step, which is then waited for: between after_step and the
+  // next step.
+  bool settle();
   void finish();  // the last save where asked for; waits for all
 
  private:

@@ -1,0 +1,41 @@
+// ctest: fault timeout=3600 processors=2 nightly
+// Every place of a run, of every rank: the others go on and end with the same bits; and drawn pairs
+// of places, of which the second may lie in the regroup.
+#include <random>
+
+#include "harness/elastic_testing.h"
+
+namespace shardproof {
+namespace {
+
+TEST(ElasticNightly, EveryPlaceOfEveryRank) {
+  for (const char* layout : {"dp3.zero1", "dp2.zero3", "pp2", "tp2.sp"}) {
+    const Config config = elastic_case(layout, {"training.steps=3", "checkpoint.every=1"});
+    for (const std::string& place : places_of(config)) {
+      const ElasticEnd end = run_elastic(config, place + "!kill");
+      EXPECT_EQ(end.fired.size(), 1u) << layout << " " << place;
+      expect_same_end(end, config, std::string(layout) + " " + place);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(ElasticNightly, DrawnPairs) {
+  constexpr int pairs = 300;
+  const Config config = elastic_case("dp2.tp2.zero1", {"training.steps=4", "run.spares=1"});
+  const std::vector<std::string> places = places_of(config);
+  std::mt19937 draw(6);
+  for (int i = 0; i < pairs; ++i) {
+    std::string second = places[draw() % places.size()];
+    const std::size_t group = second.find(":world");
+    if (group != second.npos && i % 3 != 0) second.insert(group + 6, "~1");
+    const std::string faults = places[draw() % places.size()] + "!kill;" + second + "!kill";
+    const ElasticEnd end = run_elastic(config, faults);
+    EXPECT_GE(end.fired.size(), 1u) << faults;
+    expect_same_end(end, config, faults);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace shardproof
