@@ -3,6 +3,7 @@
 // rung of two nodes is open, and so is the climb.
 #include "harness/accept_ladder.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
