@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -189,6 +190,38 @@ TEST_F(AcceptLadder, WhereAProgramIsMissingTwoNodesAreNotVerified) {
   EXPECT_EQ(screen.exit_code, 3) << screen.text;
   EXPECT_NE(screen.text.find("not verified"), std::string::npos) << screen.text;
   EXPECT_EQ(screen.report.at("verdicts")[0].at("outcome"), "inconclusive");
+}
+
+// Whether a process has `word` on its command line.
+bool runs(const std::string& word) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ostringstream line;
+    line << std::ifstream(entry.path() / "cmdline").rdbuf();
+    if (line.str().find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST_F(AcceptLadder, ACtrlCOverTwoNodesLeavesNothing) {
+  if (!has_two_nodes()) GTEST_SKIP() << "two nodes need root, iproute2 and mpirun";
+  const std::string out = folder_.file("stopped"), trace = out + "/legs/two-nodes/bits";
+  Words command{SHARDPROOF_COMMAND, "accept", "--ladder", "--rung", "5", "--out", out};
+  for (const std::string& assignment : smallest)
+    command.insert(command.end(), {"--set", assignment});
+  command.insert(command.end(), {"--set", "training.steps=400"});
+  Child child(command, std::chrono::seconds(60));
+  bool ended = false;
+  while (!std::filesystem::exists(trace) && !ended)
+    ended = child.ended(std::chrono::milliseconds(5));
+  ASSERT_FALSE(ended) << child.result().output;
+  EXPECT_TRUE(runs(trace));
+  ASSERT_EQ(::kill(child.pid(), SIGINT), 0);
+  ASSERT_TRUE(child.ended(std::chrono::seconds(30)));
+  EXPECT_EQ(child.result().exit_code, 130) << child.result().output;
+  const Deadline deadline = Deadline::after(std::chrono::seconds(20));
+  while (runs(trace) && !deadline.expired()) {
+  }
+  EXPECT_FALSE(runs(trace));
 }
 
 TEST_F(AcceptLadder, WhatTheRungsDecideIsRefusedBeforeAFolderIsMade) {
