@@ -62,8 +62,8 @@ class Injector {
   Passing next_operation(const std::string& operation);
 
   // Those that fire here now, of the kinds that `wanted` says: counted and told. What befalls the
-  // rank as a whole (exit, kill, stop, exception, delay, clock_jump) has happened when this returns. A rank
-  // that has ended ends again at every point: what unwinds through it has no effect any more.
+  // rank as a whole (see befalls_rank) has happened when this returns. A rank that has ended ends
+  // again at every point: what unwinds through it has no effect any more.
   std::vector<Fault> pass(const Passing& passing, bool (*wanted)(FaultKind));
   // The same for the wanted kinds alone: what befalls the rank as a whole waits for another caller.
   std::vector<Fault> pass_alone(const Passing& passing, bool (*wanted)(FaultKind));
