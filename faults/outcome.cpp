@@ -18,6 +18,7 @@ constexpr std::array table{
     Allowed{stop, no, yes, no, yes, "a wait that is looked into finds who stands still"},
     Allowed{exception, no, yes, no, no, "the rank says it itself"},
     Allowed{delay, yes, no, no, no, "late is not wrong"},
+    Allowed{clock_jump, yes, no, no, no, "what waits or decides asks a clock that cannot jump"},
     Allowed{dtype, no, yes, no, yes, "ranks agree on the call before data moves"},
     Allowed{count, no, yes, no, yes, "ranks agree on the call before data moves"},
     Allowed{split, no, yes, no, yes, "ranks agree on the call before data moves"},

@@ -21,31 +21,6 @@ namespace {
 
 constexpr int interrupted_exit = 130;
 
-// Opens every input once, so that bad input ends the command before a folder is made.
-void check_inputs(const std::vector<Corpus>& corpora) {
-  for (const Corpus& corpus : corpora) {
-    const Config& config = corpus.config;
-    const auto dataset =
-        open_dataset(dataset_of(config), config.model.sequence, config.model.vocabulary,
-                     static_cast<std::uint64_t>(config.training.seed));
-    const bool has_epochs = dataset->sources().empty();
-    if (has_epochs && dataset->size() < config.training.global_batch &&
-        config.data.last == "drop") {
-      throw Error(ErrorKind::bad_input,
-                  config.data.path.empty() ? "data.samples" : config.data.path,
-                  fmt::format("holds {} samples; expected at least one global batch of {}",
-                              dataset->size(), config.training.global_batch));
-    }
-  }
-}
-
-// A folder of this run alone.
-std::string fresh_folder(const std::string& asked) {
-  if (asked.empty()) return make_numbered_folder("shardproof-report");
-  make_fresh_folder(asked);
-  return asked;
-}
-
 void write_expectations(const std::vector<Corpus>& corpora, const std::string& out) {
   std::ofstream file(out + "/expectations.json");
   file << expectations(corpora).dump(1) << '\n' << std::flush;
@@ -77,6 +52,29 @@ class Screen {
 
 }  // namespace
 
+void check_inputs(const std::vector<Corpus>& corpora) {
+  for (const Corpus& corpus : corpora) {
+    const Config& config = corpus.config;
+    const auto dataset =
+        open_dataset(dataset_of(config), config.model.sequence, config.model.vocabulary,
+                     static_cast<std::uint64_t>(config.training.seed));
+    const bool has_epochs = dataset->sources().empty();
+    if (has_epochs && dataset->size() < config.training.global_batch &&
+        config.data.last == "drop") {
+      throw Error(ErrorKind::bad_input,
+                  config.data.path.empty() ? "data.samples" : config.data.path,
+                  fmt::format("holds {} samples; expected at least one global batch of {}",
+                              dataset->size(), config.training.global_batch));
+    }
+  }
+}
+
+std::string fresh_report_folder(const std::string& asked) {
+  if (asked.empty()) return make_numbered_folder("shardproof-report");
+  make_fresh_folder(asked);
+  return asked;
+}
+
 int bisect_exit_code(int exit_code) {
   constexpr int undecided = 3, skip = 125;
   return exit_code == undecided ? skip : exit_code;
@@ -85,7 +83,7 @@ int bisect_exit_code(int exit_code) {
 int prove(const std::vector<Corpus>& corpora, const ProofOptions& options) try {
   const Duration begun = Clock::real().now();
   check_inputs(corpora);
-  const std::string out = fresh_folder(options.out);
+  const std::string out = fresh_report_folder(options.out);
   write_expectations(corpora, out);
   const Screen screen(options.quiet || options.json);
   std::vector<CorpusResult> results;

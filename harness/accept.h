@@ -37,6 +37,11 @@ struct ProofOptions {
 // Runs and judges; prints and writes the report. Returns the exit code, 130 when stopped.
 int prove(const std::vector<Corpus>& corpora, const ProofOptions& options);
 
+// Opens every input once, so that bad input ends a command before a folder is made.
+void check_inputs(const std::vector<Corpus>& corpora);
+// The folder of one run alone; `asked` empty: the next free shardproof-report-<n>.
+std::string fresh_report_folder(const std::string& asked);
+
 // What `git bisect run` is told: 125 (skip this commit) where nothing could be decided.
 int bisect_exit_code(int exit_code);
 

@@ -104,14 +104,8 @@ class Prover {
     }
   }
 
-  // Texts of a report depend neither on where its folder lies nor on the nonce of a save.
   std::string reproducible(std::string text) const {
-    const std::string folder = run_.out + "/";
-    for (std::size_t at = 0; (at = text.find(folder, at)) != std::string::npos;) {
-      text.erase(at, folder.size());
-    }
-    static const std::regex nonce("\\.shards-[0-9a-f]+");
-    return std::regex_replace(text, nonce, ".shards");
+    return shardproof::reproducible(std::move(text), run_.out);
   }
 
   Verdict judge(const PlannedVerdict& planned, const Traces& traces) {
@@ -196,6 +190,15 @@ const Trace* CorpusResult::trace(const std::string& leg) const {
     if (each.leg.name == leg && !each.trace.ranks.empty()) return &each.trace;
   }
   return nullptr;
+}
+
+std::string reproducible(std::string text, const std::string& folder) {
+  const std::string prefix = folder + "/";
+  for (std::size_t at = 0; (at = text.find(prefix, at)) != std::string::npos;) {
+    text.erase(at, prefix.size());
+  }
+  static const std::regex nonce("\\.shards-[0-9a-f]+");
+  return std::regex_replace(text, nonce, ".shards");
 }
 
 CorpusResult prove_corpus(const Corpus& corpus, const CorpusRun& run) {

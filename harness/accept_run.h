@@ -31,6 +31,9 @@ struct CorpusRun {
 
 CorpusResult prove_corpus(const Corpus& corpus, const CorpusRun& run);
 
+// Texts of a report depend neither on where its folder lies nor on the nonce of a save.
+std::string reproducible(std::string text, const std::string& folder);
+
 // The command that shows a failed verdict of this corpus again.
 std::string replay_command(const Corpus& corpus, const Verdict& verdict);
 

@@ -69,6 +69,18 @@ TEST_F(FaultRun, ADelaySurvivesAndAnExceptionIsSaid) {
   EXPECT_EQ(result.runs.front().error_kind, "exception");
 }
 
+// Rank 0 waits for rank 1 before the jump and behind it: a deadline on the time of day would end
+// that wait, or never.
+TEST_F(FaultRun, ATimeOfDayThatJumpsChangesNothing) {
+  for (const char* by : {"7200", "-7200"}) {
+    const std::string at = "call:1:world/dp.0:all_to_all.1:before!";
+    const FaultResult result =
+        run(at + "delay=0.2;" + at + "clock_jump=" + by + ";" + at + "delay=0.2");
+    expect_outcome(result, FaultOutcome::survived_equal);
+    EXPECT_EQ(result.runs.front().fired.size(), 3U);
+  }
+}
+
 TEST_F(FaultRun, AFailingOperationIsDetectedAndTheOldCheckpointServes) {
   const FaultResult full = run("file:0:write.140:before!disk_full");
   expect_outcome(full, FaultOutcome::detected);

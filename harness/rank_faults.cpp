@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "faults/inject/faulty_communicator.h"
 #include "faults/inject/faulty_storage.h"
 #include "harness/state_fault.h"
+#include "harness/wall_clock.h"
 #include "mesh/layout.h"
 #include "trace/append_file.h"
 #include "train/sections.h"
@@ -32,10 +34,17 @@ class ThreadPowers : public RankPowers {
     throw SimulatedDeath(at);  // whoever waited for it has given up
   }
   void sleep(Duration duration) override { Clock::real().sleep_for(duration); }
+  // Until the rank ends: the process goes on, and other runs in it.
+  void jump_clock(Duration by) override {
+    move_wall_clock(by);
+    jumped_ += by.count();
+  }
+  ~ThreadPowers() override { move_wall_clock(-Duration(jumped_.load())); }
 
  private:
   std::function<void()> die_;
   StandStill& still_;
+  std::atomic<Duration::rep> jumped_{0};
 };
 
 class ProcessPowers : public RankPowers {
@@ -47,6 +56,7 @@ class ProcessPowers : public RankPowers {
   }
   void stand_still(const FaultPoint&) override { ::raise(SIGSTOP); }
   void sleep(Duration duration) override { Clock::real().sleep_for(duration); }
+  void jump_clock(Duration by) override { move_wall_clock(by); }
 };
 
 class FaultHooks : public Hooks {

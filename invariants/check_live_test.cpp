@@ -245,5 +245,32 @@ TEST(Verified, IsInconclusiveWhenNothingWasSavedOrNobodyLooked) {
   EXPECT_EQ(check_verified(trace, "step-00000002").outcome, Outcome::inconclusive);
 }
 
+Trace with_batches(std::vector<double> losses, std::vector<std::int64_t> last_batch) {
+  Trace trace = with_losses(losses);
+  for (StepRecord& step : trace.ranks.front().steps) step.samples = {2, 0, 1};
+  trace.ranks.front().steps.back().samples = std::move(last_batch);
+  return trace;
+}
+
+TEST(Overfit, WantsTheLastLossBelowItsShareOfAGuess) {
+  const auto judge = [](std::vector<double> losses) {
+    return check_overfit(with_batches(std::move(losses), {0, 1, 2}), 64, 0.25).outcome;
+  };
+  EXPECT_EQ(judge({4, 3, 1}), Outcome::pass);  // a quarter of ln 64 is 1.04
+  EXPECT_EQ(judge({4, 1, 1.1}), Outcome::fail);
+  EXPECT_EQ(judge({4, 1, std::numeric_limits<double>::quiet_NaN()}), Outcome::fail);
+}
+
+TEST(Overfit, OfOneBatchAlone) {
+  const Verdict verdict = check_overfit(with_batches({4, 3, 1}, {0, 1, 3}), 64, 0.25);
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  EXPECT_EQ(verdict.reason, "step 2 trains on other samples than step 0");
+}
+
+TEST(Overfit, IsOpenWithoutStepsOrSamples) {
+  EXPECT_EQ(check_overfit({}, 64, 0.25).outcome, Outcome::inconclusive);
+  EXPECT_EQ(check_overfit(with_losses({4, 1}), 64, 0.25).outcome, Outcome::inconclusive);
+}
+
 }  // namespace
 }  // namespace shardproof

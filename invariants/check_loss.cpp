@@ -1,6 +1,7 @@
-// loss falls: the run learns. A run with learning rate 0 must fail both forms.
+// loss falls, overfit: the run learns. A run with learning rate 0 must fail all forms.
 #include <cmath>
 
+#include "invariants/compare.h"
 #include "invariants/ruling.h"
 #include "invariants/trace_checks.h"
 
@@ -54,6 +55,31 @@ Verdict check_loss_falls_by_quarters(const Trace& trace, double ratio) {
                last = mean(loss, loss.size() - quarter, loss.size());
   const std::string ends = fmt::format("the mean loss went from {:.6f} to {:.6f}", first, last);
   if (!(last <= ratio * first)) return fails(verdict, ends);
+  verdict.notes.push_back(ends);
+  return passes(verdict);
+}
+
+Verdict check_overfit(const Trace& trace, int vocabulary, double share) {
+  const double bound = share * std::log(vocabulary);
+  Verdict verdict = open_verdict(
+      "overfit", fmt::format("every step trains on the same samples, and the last loss is at most "
+                             "{:.4g} x ln {} = {:.4f}",
+                             share, vocabulary, bound));
+  const std::vector<double> loss = losses(trace);
+  if (loss.size() < 2) return undecided(verdict, "fewer than 2 steps were traced");
+  const std::vector<std::int64_t> steps = trace.step_numbers();
+  const std::vector<std::int64_t> batch = world_samples(trace, steps.front());
+  if (batch.empty()) return undecided(verdict, "the trace names no samples");
+  for (const std::int64_t step : steps) {
+    if (world_samples(trace, step) == batch) continue;
+    return fails(verdict,
+                 fmt::format("step {} trains on other samples than step {}", step, steps.front()));
+  }
+  const std::string ends = fmt::format(
+      "the loss of {} samples went from {:.4f} to {:.4f} in {} "
+      "steps",
+      batch.size(), loss.front(), loss.back(), loss.size());
+  if (!(loss.back() <= bound)) return fails(verdict, ends);
   verdict.notes.push_back(ends);
   return passes(verdict);
 }

@@ -71,6 +71,8 @@ Verdict check_optimizer(const Trace& trace);
 Verdict check_loss_falls(const Trace& trace, double slack, double ratio);
 // Mean loss of the last quarter <= ratio x that of the first.
 Verdict check_loss_falls_by_quarters(const Trace& trace, double ratio);
+// Every step trains on the same samples, and the last loss is at most `share` x ln(vocabulary).
+Verdict check_overfit(const Trace& trace, int vocabulary, double share);
 // The optimizer bytes of the ranks that share a state add up to 12 P, and each rank holds its exact
 // share (12 P / R) up to less than one block (12,288 bytes), as the trace's memory events say.
 Verdict check_optimizer_bytes(const Trace& trace);

@@ -38,8 +38,8 @@ void shuffle(std::vector<Fault>& faults, std::uint64_t seed) {
 std::vector<Fault> faults_at(const PassedPoint& passed, const std::vector<FaultKind>& kinds) {
   std::vector<FaultKind> here = passed.kinds;
   if (passed.point.kind != PointKind::start) {
-    for (const FaultKind kind :
-         {FaultKind::kill, FaultKind::stop, FaultKind::exception, FaultKind::delay}) {
+    for (const FaultKind kind : {FaultKind::kill, FaultKind::stop, FaultKind::exception,
+                                 FaultKind::delay, FaultKind::clock_jump}) {
       here.push_back(kind);
     }
   }

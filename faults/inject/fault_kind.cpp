@@ -26,6 +26,8 @@ constexpr std::array kinds{
              "the rank's code throws an exception of its own"},
     KindInfo{delay, "delay", yes, yes, yes, no, yes, Use::seconds, 0.01,
              "the rank sleeps for so many seconds"},
+    KindInfo{clock_jump, "clock_jump", yes, yes, yes, no, yes, Use::jump, 7200,
+             "the time of day jumps by so many seconds, for all thread ranks of the process"},
     KindInfo{dtype, "dtype", yes, no, no, no, no, Use::none, 0,
              "the call names another dtype of the same size"},
     KindInfo{count, "count", yes, no, no, no, no, Use::none, 0, "the call has one element less"},

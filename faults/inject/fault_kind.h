@@ -16,7 +16,8 @@ enum class FaultKind : std::uint8_t {
   kill,
   stop,
   exception,
-  delay,  // of a rank
+  delay,
+  clock_jump,  // of a rank
   dtype,
   count,
   split,
@@ -50,7 +51,8 @@ enum class FaultKind : std::uint8_t {
   other_tokenizer  // a resume finds so
 };
 
-enum class ArgumentUse : std::uint8_t { none, seconds, factor, bit };
+// jump: seconds, forward or back.
+enum class ArgumentUse : std::uint8_t { none, seconds, jump, factor, bit };
 
 struct KindInfo {
   FaultKind kind;

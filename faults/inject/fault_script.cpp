@@ -38,6 +38,7 @@ void check(const Fault& fault, const std::string& place) {
     refuse(place, fmt::format("{}: found {}; expected {} in [{}, {}]", of.name, a, what, lo, hi));
   };
   if (of.argument == ArgumentUse::seconds) in(0, 3600, "seconds");
+  if (of.argument == ArgumentUse::jump) in(-1e9, 1e9, "seconds");
   if (of.argument == ArgumentUse::factor) in(-1e30, 1e30, "a factor");
   if (of.argument == ArgumentUse::bit) {
     in(0, 31, "a bit");

@@ -52,7 +52,7 @@ RC_GTEST_PROP(FaultScript, ALineParsesBack, ()) {
 }
 
 TEST(FaultScript, EachMistakeIsNamed) {
-  const std::array<std::pair<const char*, const char*>, 14> mistakes{{
+  const std::array<std::pair<const char*, const char*>, 15> mistakes{{
       {"", "POINT!KIND"},
       {"step:0:1:backward", "POINT!KIND"},
       {"step:0:1:backward!kil", "nearest kind is kill"},
@@ -66,6 +66,7 @@ TEST(FaultScript, EachMistakeIsNamed) {
       {"call:0:world:1:after!dtype", "happens before"},
       {"step:0:1:forward!kill=3", "takes no argument"},
       {"step:0:1:forward!delay=-1", "expected seconds"},
+      {"step:0:1:forward!clock_jump=1e10", "expected seconds"},
       {"call:0:world:1:before!flip_send=32", "expected a bit"},
   }};
   for (const auto& [line, says] : mistakes) {

@@ -15,7 +15,8 @@ class Powers : public RankPowers {
   void end(FaultKind, const FaultPoint&) override { throw Ended{}; }
   void stand_still(const FaultPoint&) override { throw Ended{}; }
   void sleep(Duration duration) override { slept += duration; }
-  Duration slept{};
+  void jump_clock(Duration by) override { jumped += by; }
+  Duration slept{}, jumped{};
 };
 
 class FaultyStorageTest : public testing::Test {
@@ -76,6 +77,15 @@ TEST_F(FaultyStorageTest, ADelayFiresAsOftenAsTold) {
   for (const char* name : {"a", "b", "c", "d", "e"}) put(*storage, name, "x");
   EXPECT_EQ(fired.size(), 3U);
   EXPECT_EQ(powers->slept, std::chrono::seconds(6));
+}
+
+TEST_F(FaultyStorageTest, TheTimeOfDayJumpsWhereItIsTold) {
+  inject("file:0:write.1:after!clock_jump=-90");
+  put(*storage, "a", "x");
+  EXPECT_EQ(powers->jumped, Duration::zero());
+  put(*storage, "b", "x");
+  EXPECT_EQ(fired.size(), 1U);
+  EXPECT_EQ(powers->jumped, -std::chrono::seconds(90));
 }
 
 TEST_F(FaultyStorageTest, ShardsAreDamagedBehindTheirWriter) {

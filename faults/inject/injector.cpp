@@ -31,7 +31,7 @@ bool matches(const FaultPoint& aim, const Passing& passing, int times) {
 }  // namespace
 
 bool befalls_rank(FaultKind kind) {
-  return in(kind, FaultKind::exit, FaultKind::delay);
+  return in(kind, FaultKind::exit, FaultKind::clock_jump);
 }
 bool is_wrong_call(FaultKind kind) {
   return in(kind, FaultKind::dtype, FaultKind::extra);
@@ -156,6 +156,10 @@ void Injector::happen(const Fault& fault) {
       return;
     case FaultKind::delay:
       parts_.powers->sleep(
+          std::chrono::duration_cast<Duration>(std::chrono::duration<double>(fault.argument)));
+      return;
+    case FaultKind::clock_jump:
+      parts_.powers->jump_clock(
           std::chrono::duration_cast<Duration>(std::chrono::duration<double>(fault.argument)));
       return;
     case FaultKind::exception:

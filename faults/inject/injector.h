@@ -26,6 +26,7 @@ class RankPowers {
   virtual void end(FaultKind kind, const FaultPoint& at) = 0;  // exit or kill; does not return
   virtual void stand_still(const FaultPoint& at) = 0;          // as SIGSTOP does
   virtual void sleep(Duration duration) = 0;
+  virtual void jump_clock(Duration by) = 0;  // the time of day
 };
 
 // Where a rank is: the point, and which one it is among those whose operation has the same name.
@@ -61,8 +62,8 @@ class Injector {
   Passing next_operation(const std::string& operation);
 
   // Those that fire here now, of the kinds that `wanted` says: counted and told. What befalls the
-  // rank as a whole (exit, kill, stop, exception, delay) has happened when this returns. A rank
-  // that has ended ends again at every point: what unwinds through it has no effect any more.
+  // rank as a whole (see befalls_rank) has happened when this returns. A rank that has ended ends
+  // again at every point: what unwinds through it has no effect any more.
   std::vector<Fault> pass(const Passing& passing, bool (*wanted)(FaultKind));
   // The same for the wanted kinds alone: what befalls the rank as a whole waits for another caller.
   std::vector<Fault> pass_alone(const Passing& passing, bool (*wanted)(FaultKind));
@@ -85,7 +86,7 @@ class Injector {
 // The same place at another moment.
 Passing at_moment(Passing passing, Moment moment);
 
-// exit, kill, stop, exception and delay: at any point.
+// exit, kill, stop, exception, delay and clock_jump: at any point.
 bool befalls_rank(FaultKind kind);
 bool is_wrong_call(FaultKind kind);
 bool is_on_wire(FaultKind kind);

@@ -7,10 +7,12 @@
 
 #include "base/error.h"
 #include "harness/accept.h"
+#include "harness/accept_ladder.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/environment.h"
 #include "harness/cli/option_values.h"
 #include "harness/cli/stop_signal.h"
+#include "harness/ladder_rungs.h"
 #include "harness/rank_faults.h"
 
 namespace shardproof {
@@ -43,15 +45,29 @@ void check_environment(const std::string& verb) {
                           verb == "accept" ? "--backend mpi" : "run.backend=mpi"));
 }
 
-int run_proof(const std::vector<Corpus>& corpora, const std::string& title,
-              const ProveFlags& flags) {
-  const StopSignal stop;
+ProofOptions proof_options(const std::string& title, const ProveFlags& flags,
+                           const StopSignal& stop) {
   ProofOptions options;
   options.title = title;
   options.out = flags.out;
   options.json = flags.json;
   options.stop = &stop.flag();
-  return prove(corpora, options);
+  return options;
+}
+
+int run_proof(const std::vector<Corpus>& corpora, const std::string& title,
+              const ProveFlags& flags) {
+  const StopSignal stop;
+  return prove(corpora, proof_options(title, flags, stop));
+}
+
+int run_ladder(const AcceptOptions& accept, int rung, const ProveFlags& flags) {
+  const StopSignal stop;
+  LadderOptions options;
+  options.backend = accept.backend;
+  options.set = accept.set;
+  options.rung = rung;
+  return climb_ladder(options, proof_options("Shardproof ladder", flags, stop));
 }
 
 // An Error that says 3 must be mapped, too, so it is printed here.
@@ -88,25 +104,42 @@ std::string read_run(const std::string& argument) {
 }  // namespace
 
 void add_accept(CLI::App& app, int& status) {
-  struct Arguments : AcceptOptions, ProveFlags {};
+  struct Arguments : AcceptOptions, ProveFlags {
+    bool ladder = false;
+    int rung = 0;
+  };
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb = app.add_subcommand(
       "accept", "Train on several layouts, compare them bit for bit, write a report");
-  verb->add_option("--text", arguments->text, "Text file of the second corpus (default: a licence)")
-      ->check(not_empty());
-  verb->add_option("--ranks", arguments->ranks, "Ranks of the main leg (default: 4)")
-      ->check(integer_range(1));
+  CLI::Option* text = verb->add_option("--text", arguments->text,
+                                       "Text file of the second corpus (default: a licence)")
+                          ->check(not_empty());
+  CLI::Option* ranks =
+      verb->add_option("--ranks", arguments->ranks, "Ranks of the main leg (default: 4)")
+          ->check(integer_range(1));
   verb->add_option("--backend", arguments->backend, "threads (of this process) or mpi (processes)")
       ->check(CLI::IsMember({"threads", "mpi"}));
-  verb->add_option("--layout", arguments->layout, "dp4.zero1, or dp=4,zero=1")->check(not_empty());
+  CLI::Option* layout = verb->add_option("--layout", arguments->layout, "dp4.zero1, or dp=4,zero=1")
+                            ->check(not_empty());
   verb->add_option("--set", arguments->set, "Set any key of both configs: training.steps=10")
       ->type_name("KEY=VALUE");
+  CLI::Option* ladder =
+      verb->add_flag("--ladder", arguments->ladder,
+                     "Climb from one batch on one rank to two nodes and faults; stops at the first "
+                     "rung that fails")
+          ->excludes(text)
+          ->excludes(ranks)
+          ->excludes(layout);
+  verb->add_option("--rung", arguments->rung, "This rung of the ladder alone")
+      ->check(integer_range(1, rung_count))
+      ->needs(ladder);
   add_flags(*verb, *arguments);
   verb->footer(
       "Examples:\n"
       "  shardproof accept\n"
       "  shardproof accept --backend mpi --text book.txt\n"
       "  shardproof accept --layout dp2 --set training.steps=40 --out evidence\n"
+      "  shardproof accept --ladder\n"
       "  git bisect run build/release/bin/shardproof accept --bisect\n"
       "Exit codes: 0 every verdict passes, 1 one fails, 2 bad usage or input, 3 something is "
       "lacking "
@@ -114,6 +147,7 @@ void add_accept(CLI::App& app, int& status) {
   verb->callback([arguments, &status] {
     status = with_bisect(arguments->bisect, [&] {
       check_environment("accept");
+      if (arguments->ladder) return run_ladder(*arguments, arguments->rung, *arguments);
       return run_proof(accept_corpora(*arguments), "Shardproof acceptance run", *arguments);
     });
   });
