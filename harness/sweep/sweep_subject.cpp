@@ -75,12 +75,13 @@ std::string whole_file(const std::string& path) {
 
 std::string find_file_shim() {
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const char* place : {".", "../lib", "../lib64", "../bin"}) {
+  for (const char* place : {".", SHARDPROOF_LIBRARY_FOLDER, "../bin"}) {
     const fs::path path = here / place / "libshardproof_files.so";
     if (fs::exists(path)) return fs::canonical(path).string();
   }
   throw Error(ErrorKind::environment, (here / "libshardproof_files.so").string(),
-              "is not there, nor in ../lib; expected the library that counts file operations");
+              "is not there, nor in " SHARDPROOF_LIBRARY_FOLDER
+              "; expected the library that counts file operations");
 }
 
 SweepSubject::SweepSubject(SweepCommands commands)
