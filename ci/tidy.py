@@ -63,7 +63,8 @@ def include_problem(path, header):
 def touches_environment(path):
     if path.as_posix() == "src/train/program.cpp":
         return True  # sets the switches of LibTorch and MKL for portable numerics
-    named = path.name in ("main.cpp", "loaded_proof.cpp")  # the latter is preloaded: no main of ours
+    # The latter two are preloaded: no main of ours.
+    named = path.name in ("main.cpp", "loaded_proof.cpp", "file_shim.cpp")
     return path.parts[0] == "harness" and (named or "cli" in path.parts)
 
 

@@ -11,6 +11,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/locate.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/foreign.h"
 #include "harness/continued.h"
 #include "train/manifest_facts.h"
 
@@ -185,6 +186,9 @@ constexpr const char* seeds_alone_note =
 
 // All checkpoints of the directory unless one is named. 1 when any is damaged.
 int verify(const Arguments& arguments) {
+  if (arguments.second.empty() && is_foreign(arguments.first)) {
+    return verify_foreign(arguments.first, arguments.json);
+  }
   const auto storage = posix_storage(arguments.first, false);
   std::vector<std::string> ids{arguments.second};
   if (arguments.second.empty()) {
@@ -261,6 +265,9 @@ void print_differences(const Side& left, const Side& right,
 }
 
 int diff(const Arguments& arguments) {
+  if (is_foreign(arguments.first) || is_foreign(arguments.second)) {
+    return diff_across(arguments.first, arguments.second, arguments.json);
+  }
   const Side left = open_side(arguments.first);
   const Side right = open_side(arguments.second);
   const std::vector<StateDifference> differences =
@@ -312,14 +319,18 @@ void add_checkpoint(CLI::App& app, int& status) {
   verb->add_option("ID", arguments->second, "checkpoint id (default: the newest)");
   verb->callback([arguments, &status] { status = show(*arguments); });
 
-  verb = add_verb(*group, "verify",
-                  "Check every byte, and the facts of the manifest against each other. Exit code "
-                  "0: whole, 1: damaged (one line each), 2: bad usage",
-                  arguments,
-                  "  shardproof checkpoint verify DIR               all of them\n"
-                  "  shardproof checkpoint verify DIR step-00000010\n"
-                  "  shardproof checkpoint verify DIR step-00000010 --continue 3 --trace TRACE "
-                  "--layout tp2");
+  verb =
+      add_verb(*group, "verify",
+               "Check every byte, and the facts of the manifest against each other; or another's "
+               "checkpoint. Exit code 0: whole, 1: damaged (one line each), 2: bad usage",
+               arguments,
+               "  shardproof checkpoint verify DIR               all of them\n"
+               "  shardproof checkpoint verify model.pt          torch.save; or a folder of\n"
+               "      torch.distributed.checkpoint, safetensors (an index, too), llm.c: coverage,\n"
+               "      sizes, ranges and CRCs, by tensor; nothing in a pickle is executed\n"
+               "  shardproof checkpoint verify DIR step-00000010\n"
+               "  shardproof checkpoint verify DIR step-00000010 --continue 3 --trace TRACE "
+               "--layout tp2");
   verb->add_option_function<int>(
           "--continue",
           [arguments](int steps) {
@@ -342,7 +353,8 @@ void add_checkpoint(CLI::App& app, int& status) {
                   "First difference of every piece. Exit code 0: same state, 1: differ, 2: trouble",
                   arguments,
                   "  shardproof checkpoint diff DIR_A DIR_B         the newest of each\n"
-                  "  shardproof checkpoint diff DIR/step-00000010 DIR/step-00000020");
+                  "  shardproof checkpoint diff DIR/step-00000010 DIR/step-00000020\n"
+                  "  shardproof checkpoint diff DIR weights.safetensors   parameters, by name");
   verb->add_option("DIR_A", arguments->first, "DIR (its newest checkpoint) or DIR/ID")->required();
   verb->add_option("DIR_B", arguments->second, "DIR (its newest checkpoint) or DIR/ID")->required();
   verb->callback([arguments, &status] {

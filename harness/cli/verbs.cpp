@@ -64,6 +64,7 @@ void add_verbs(CLI::App& app, int& status) {
   add_train(app, status);
   add_resume(app, status);
   add_checkpoint(app, status);
+  add_crash_sweep(app, status);
   add_faults(app, status);
   add_replay(app, status);
   add_trace(app, status);
