@@ -64,7 +64,8 @@ def touches_environment(path):
     if path.as_posix() == "src/train/program.cpp":
         return True  # sets the switches of LibTorch and MKL for portable numerics
     named = path.name in ("main.cpp", "loaded_proof.cpp")  # the latter is preloaded: no main of ours
-    return path.parts[0] == "harness" and (named or "cli" in path.parts)
+    preloaded = path.as_posix() == "harness/interpose/settings.cpp"
+    return path.parts[0] == "harness" and (named or preloaded or "cli" in path.parts)
 
 
 def file_problems(path, text):
