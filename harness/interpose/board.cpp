@@ -216,7 +216,9 @@ bool Board::dumped() const {
 
 void Board::remove() {
   std::error_code ignored;
-  fs::remove_all(folder_, ignored);
+  const std::string gone = fmt::format("{}.{}", folder_, rank_);
+  fs::rename(folder_, gone, ignored);  // other ranks find it no more, and write nothing into it
+  fs::remove_all(gone, ignored);
 }
 
 }  // namespace shardproof::interpose

@@ -3,9 +3,9 @@
 // the program are matched with these announcements here, by MPI's rules (in posted order, per
 // sender in sent order), and only then does MPI's own receive begin, from that sender and tag: so
 // types are compared before a buffer is written, wildcards included, and probes answer from the
-// announcements. Not covered, and refused where envelopes are on: persistent and partitioned
-// requests (SHARDPROOF_MPI_MESSAGES=0 lets them through, unverified). Cancelling a send is ignored.
-// Thread rule: as session.h.
+// announcements. Not covered, and refused where envelopes are on: persistent requests
+// and MPI_Isendrecv (SHARDPROOF_MPI_MESSAGES=0 lets them through, unverified). Cancelling a send is
+// ignored. Thread rule: as session.h.
 #pragma once
 
 #include <mpi.h>

@@ -54,7 +54,7 @@ int nonblocking_send(const void* data, int count, MPI_Datatype type, int to, int
 }
 
 // Probes are not operations of their own: whoever receives the message is.
-bool wait_for_message(const std::shared_ptr<Group>& group, int from, int tag, bool take,
+void wait_for_message(const std::shared_ptr<Group>& group, int from, int tag, bool take,
                       Arrived* found) {
   Session& all = *session();
   shardproof::OperationRecord record;
@@ -66,7 +66,17 @@ bool wait_for_message(const std::shared_ptr<Group>& group, int from, int tag, bo
   const std::uint64_t id = all.recorder.begin(std::move(record), false);
   stand_until(all, id, [&] { return probe(all, *group, from, tag, take, found); });
   all.recorder.end(id);
-  return true;
+}
+
+// A message that was taken with its probe is received, whatever reads it.
+void record_taken(const Group& group, const Arrived& found) {
+  shardproof::OperationRecord record;
+  record.group = group.name;
+  record.op = "recv";
+  record.peer = group.world_ranks[static_cast<std::size_t>(found.source)];
+  record.tag = found.envelope.tag;
+  Recorder& recorder = session()->recorder;
+  recorder.end(recorder.begin(std::move(record)));
 }
 
 }  // namespace
@@ -200,6 +210,7 @@ int MPI_Mprobe(int from, int tag, MPI_Comm comm, MPI_Message* message, MPI_Statu
   }
   Arrived found;
   wait_for_message(group, from, tag, true, &found);
+  record_taken(*group, found);
   return PMPI_Mprobe(found.source, found.envelope.tag, comm, message, status);
 }
 
@@ -213,6 +224,7 @@ int MPI_Improbe(int from, int tag, MPI_Comm comm, int* flag, MPI_Message* messag
   Arrived found;
   *flag = probe(*session(), *group, from, tag, true, &found) ? 1 : 0;
   if (*flag == 0) return MPI_SUCCESS;
+  record_taken(*group, found);
   return PMPI_Mprobe(found.source, found.envelope.tag, comm, message, status);
 }
 
@@ -247,5 +259,21 @@ int MPI_Recv_init(void* data, int count, MPI_Datatype type, int from, int tag, M
   refuse("MPI_Recv_init");
   return PMPI_Recv_init(data, count, type, from, tag, comm, request);
 }
+
+#if MPI_VERSION >= 4 || defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
+int MPI_Isendrecv(const void* send_data, int send_count, MPI_Datatype send_type, int to,
+                  int send_tag, void* recv_data, int recv_count, MPI_Datatype recv_type, int from,
+                  int recv_tag, MPI_Comm comm, MPI_Request* request) {
+  refuse("MPI_Isendrecv");
+  return PMPI_Isendrecv(send_data, send_count, send_type, to, send_tag, recv_data, recv_count,
+                        recv_type, from, recv_tag, comm, request);
+}
+
+int MPI_Isendrecv_replace(void* data, int count, MPI_Datatype type, int to, int send_tag, int from,
+                          int recv_tag, MPI_Comm comm, MPI_Request* request) {
+  refuse("MPI_Isendrecv_replace");
+  return PMPI_Isendrecv_replace(data, count, type, to, send_tag, from, recv_tag, comm, request);
+}
+#endif
 
 }  // extern "C"

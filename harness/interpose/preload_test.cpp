@@ -209,6 +209,19 @@ TEST(Preload, SwitchedOffItNamesNothing) {
   EXPECT_EQ(messages_off.exit_code, 0) << messages_off.output;
 }
 
+TEST(Preload, AFortranProgramThatCallsMpisFunctionsIsGuardedToo) {
+#ifdef SHARDPROOF_FORTRAN
+  EXPECT_EQ(count_of(mpirun(2, {SHARDPROOF_FORTRAN, "dtype"}).output, "wrong numbers"), 1);
+  const ChildResult clean = guarded(2, {SHARDPROOF_FORTRAN, "none"});
+  EXPECT_EQ(count_of(clean.output, "right numbers"), 2) << clean.output;
+  const ChildResult wrong = guarded(2, {SHARDPROOF_FORTRAN, "dtype"});
+  EXPECT_EQ(wrong.exit_code, mismatch_code) << wrong.output;
+  EXPECT_EQ(count_of(wrong.output, "dtype: F32 on rank 0; I32 on rank 1"), 2) << wrong.output;
+#else
+  GTEST_SKIP() << "no gfortran";
+#endif
+}
+
 TEST(Preload, WhatIsNotCoveredIsRefusedByName) {
   const std::vector<std::string> program{SHARDPROOF_MISTAKES, "persistent", small, "20"};
   const ChildResult refused = guarded(2, program);

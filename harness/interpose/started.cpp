@@ -53,8 +53,9 @@ void move_started(Session& all, Group& group) {
   }
 }
 
-int start(Session& all, const std::shared_ptr<Group>& group, const Terms& terms,
-          Started::Begin begin, MPI_Request* request) {
+int start(Session& all, const std::shared_ptr<Group>& group, Terms terms, Started::Begin begin,
+          MPI_Request* request) {
+  terms.field("call", "nonblocking");
   const std::lock_guard lock(all.mutex);
   const auto started =
       std::make_shared<Started>(std::make_unique<Agreement>(all, group, terms), std::move(begin));
@@ -68,8 +69,9 @@ int start(Session& all, const std::shared_ptr<Group>& group, const Terms& terms,
   return MPI_SUCCESS;
 }
 
-void agree(Session& all, const std::shared_ptr<Group>& group, const Terms& terms,
+void agree(Session& all, const std::shared_ptr<Group>& group, Terms terms,
            const std::function<int()>& run, int& code) {
+  terms.field("call", "blocking");  // MPI does not match one with the other
   Agreement agreement(all, group, terms);
   stand_until(all, agreement.record(), [&] {
     if (!agreement.done()) return false;

@@ -37,10 +37,10 @@ class Started {
 
 void move_started(Session& all, Group& group);
 // MPI's own return code; `request` is the program's.
-int start(Session& all, const std::shared_ptr<Group>& group, const Terms& terms,
-          Started::Begin begin, MPI_Request* request);
+int start(Session& all, const std::shared_ptr<Group>& group, Terms terms, Started::Begin begin,
+          MPI_Request* request);
 // Agrees, after what was started before has begun.
-void agree(Session& all, const std::shared_ptr<Group>& group, const Terms& terms,
+void agree(Session& all, const std::shared_ptr<Group>& group, Terms terms,
            const std::function<int()>& run, int& code);
 
 }  // namespace shardproof::interpose

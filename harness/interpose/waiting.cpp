@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <limits>
-#include <set>
 
 #include "comm/hang_analysis.h"
 #include "harness/interpose/messages.h"
@@ -47,12 +47,18 @@ class Looks {
     const bool endless = limit <= 0;
     const HangVerdict verdict =
         analyse_hang(records, {endless ? std::numeric_limits<double>::max() : limit});
-    const bool late = !endless && now - begin_ > seconds(limit);
-    const bool moves = verdict.kind == HangKind::straggler || verdict.kind == HangKind::skipped;
     if (verdict.certain && same_standstill(last_, records, verdict)) end(verdict);
-    if (late && !moves) end(verdict);
+    const bool late = !endless && now - begin_ > seconds(limit);
+    if (late && nobody_moves(records, limit)) end(verdict);
     if (verdict.kind == HangKind::straggler) tell(verdict);
     last_ = std::move(records);
+  }
+
+  // Of a wait for any rank, or for one on another machine, the records cannot say more.
+  static bool nobody_moves(const FlightRecords& records, double limit) {
+    return std::all_of(records.ranks.begin(), records.ranks.end(), [&](const RankRecords& each) {
+      return each.life != RankLife::running || each.pulse_ago >= limit;
+    });
   }
 
   [[noreturn]] void end(const HangVerdict& verdict) {
