@@ -63,9 +63,10 @@ def include_problem(path, header):
 def touches_environment(path):
     if path.as_posix() == "src/train/program.cpp":
         return True  # sets the switches of LibTorch and MKL for portable numerics
-    # The latter two are preloaded: no main of ours.
+    # Preloaded, with no main of ours: loaded_proof, file_shim, and the settings of interpose.
     named = path.name in ("main.cpp", "loaded_proof.cpp", "file_shim.cpp")
-    return path.parts[0] == "harness" and (named or "cli" in path.parts)
+    preloaded = path.as_posix() == "harness/interpose/settings.cpp"
+    return path.parts[0] == "harness" and (named or preloaded or "cli" in path.parts)
 
 
 def file_problems(path, text):

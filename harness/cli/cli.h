@@ -22,6 +22,7 @@ void add_prune(CLI::App& checkpoint, int& status);    // checkpoint prune
 void add_checkpoint(CLI::App& app, int& status);
 void add_crash_sweep(CLI::App& app, int& status);
 void add_faults(CLI::App& app, int& status);
+void add_faults_table(CLI::App& faults, int& status);  // faults table
 // A scenario, by a Run line with its faults or a script; says its verdict. The exit code.
 int run_faults(const std::string& run, bool json);
 void add_replay(CLI::App& app, int& status);

@@ -54,7 +54,8 @@ std::string markdown() {
   std::string out =
       "# Faults\n\nWritten by `shardproof faults list --markdown`. SILENT, HUNG and a fault that "
       "did "
-      "not fire are never allowed.\n\n"
+      "not fire are never allowed. What wrong calls come to without the guards: "
+      "[wrong_calls.md](wrong_calls.md).\n\n"
       "| fault | points | what happens | allowed outcomes | because |\n|---|---|---|---|---|\n";
   for (const KindInfo& of : fault_kinds()) {
     const Allowed& row = allowed_outcomes()[static_cast<std::size_t>(of.kind)];
@@ -239,6 +240,7 @@ void add_faults(CLI::App& app, int& status) {
       "  shardproof faults campaign 'training.steps=4 run.layout=dp2' --budget 60\n"
       "  shardproof faults campaign --kinds kill,dtype --budget 30 --seed 7");
   all->callback([flags, &status] { status = campaign(*flags); });
+  add_faults_table(*verb, status);
   verb->footer(
       "Examples:\n"
       "  shardproof faults list\n"
@@ -248,6 +250,7 @@ void add_faults(CLI::App& app, int& status) {
       "kill'\n"
       "  shardproof faults run scenario.toml\n"
       "  shardproof faults campaign 'training.steps=4 run.layout=dp2' --budget 60\n"
+      "  shardproof faults table\n"
       "Exit codes: 0 every outcome is one that is allowed, 1 one is not, 2 bad usage or input.");
 }
 
