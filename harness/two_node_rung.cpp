@@ -96,12 +96,8 @@ class TwoNodeProof {
     Verdict verdict = judge_layout(reference, trace, run_.config.training.steps);
     const std::uint64_t told = told_bytes(trace, far_rank);
     if (verdict.outcome != Outcome::pass) return verdict;
-    if (told == 0 || carried < told) {
-      return failure(
-          fmt::format("node {} put {} bytes on the cable and its rank sent {}: they "
-                      "went another way",
-                      far_rank, carried, told));
-    }
+    const std::string problem = cable_problem(carried, told);
+    if (!problem.empty()) return failure(problem);
     verdict.notes.push_back(
         fmt::format("the cable carried the {} bytes that rank {} sent", told, far_rank));
     return verdict;
@@ -127,6 +123,13 @@ class TwoNodeProof {
 };
 
 }  // namespace
+
+std::string cable_problem(std::uint64_t carried, std::uint64_t sent) {
+  if (sent > 0 && carried >= sent) return "";
+  return fmt::format(
+      "node {} put {} bytes on the cable and its rank sent {}: they went another way", far_rank,
+      carried, sent);
+}
 
 Verdict judge_two_nodes(const TwoNodeRun& run) {
   if (find_mpirun().empty()) throw Error(ErrorKind::environment, "mpirun", "there is none");

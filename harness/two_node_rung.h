@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 
 #include "invariants/verdict.h"
@@ -22,5 +23,9 @@ struct TwoNodeRun {
 // Inconclusive where this machine has no mpirun or cannot make two nodes; where they stand,
 // whatever keeps the run from its end is a failure.
 Verdict judge_two_nodes(const TwoNodeRun& run);
+
+// Why what node 1 has put on the cable cannot be what its rank says it has sent; empty: it can.
+// Frames and control traffic come on top: more is right, less went another way.
+std::string cable_problem(std::uint64_t carried, std::uint64_t sent);
 
 }  // namespace shardproof
