@@ -1,11 +1,20 @@
 // ctest: fault timeout=90 processors=2 lock=mpi
 // Elastic runs on MPI processes: ranks get a real SIGKILL, the others go on in place, and the run
 // ends with the bits of the one that nobody died in. This executable is also the rank.
+#include <poll.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
 #include "base/temp_folder.h"
 #include "comm/mpi_communicator.h"
 #include "harness/child.h"
 #include "harness/elastic_testing.h"
 #include "harness/launcher_testing.h"
+#include "harness/request_file.h"
 #include "trace/reader.h"
 
 namespace shardproof {
@@ -17,7 +26,19 @@ struct MpiEnd {
   Trace trace;
 };
 
-MpiEnd run_on_processes(Config config, const std::string& faults) {
+// Named so, this executable is a rank 1 that leaves by exit() behind the first save.
+constexpr const char* that_exits = "that_exits";
+
+[[noreturn]] void exit_behind_a_save(const std::string& request_file) {
+  std::ostringstream text;
+  text << std::ifstream(request_file).rdbuf();
+  const RunRequest request = request_from_json(parse_json(text.str(), request_file), request_file);
+  const auto storage = posix_storage(request.config.checkpoint.directory, true);
+  while (list_checkpoints(*storage).empty()) poll(nullptr, 0, 1);
+  std::exit(7);
+}
+
+MpiEnd run_on_processes(Config config, const std::string& faults, bool exits = false) {
   const TempFolder folder;
   MpiEnd out;
   RunRequest request;
@@ -27,6 +48,10 @@ MpiEnd run_on_processes(Config config, const std::string& faults) {
   request.config.checkpoint.directory = folder.path() + "/checkpoints";
   request.trace.directory = folder.path() + "/trace";
   request.program = own_executable();
+  if (exits) {
+    request.program = folder.path() + "/" + that_exits;
+    std::filesystem::create_symlink(own_executable(), request.program);
+  }
   request.launch_deadline = std::chrono::seconds(40);
   keep_bits(request, out.end);
   testing::internal::CaptureStdout();
@@ -78,6 +103,15 @@ TEST(ElasticMpi, RankZeroAndOneThatRegroupsAreKilled) {
   expect_same_end(run.end, config, "two deaths");
 }
 
+TEST(ElasticMpi, ARankThatLeavesByExitHasDied) {
+  if (!MpiWorld::has_ulfm()) GTEST_SKIP() << "this MPI has no ULFM";
+  const Config config = elastic_case("dp3.zero1", {"training.steps=60"});
+  const MpiEnd run = run_on_processes(config, "", true);
+  EXPECT_TRUE(run.launched.ok()) << run.end.said << run.end.error;
+  expect_died(run, {1});
+  expect_same_end(run.end, config, "exit()");
+}
+
 TEST(ElasticMpi, WhatIsNoDeathEndsTheRun) {
   if (!MpiWorld::has_ulfm()) GTEST_SKIP() << "this MPI has no ULFM";
   const MpiEnd run =
@@ -92,6 +126,10 @@ TEST(ElasticMpi, WhatIsNoDeathEndsTheRun) {
 int main(int argc, char** argv, char** environment) {
   if (argc == 3 && std::string(argv[1]) == "rank") {
     auto variables = shardproof::launcher_testing::variables_of(environment);
+    const bool exits = std::string(argv[0]).ends_with(shardproof::that_exits);
+    if (exits && variables["OMPI_COMM_WORLD_RANK"] == "1") {
+      std::thread(shardproof::exit_behind_a_save, std::string(argv[2])).detach();
+    }
     return shardproof::rank_main(argv[2], variables["SHARDPROOF_CONTROL"],
                                  variables["SHARDPROOF_CONTROL_TOKEN"],
                                  std::stoi(variables["OMPI_COMM_WORLD_RANK"]));

@@ -29,7 +29,8 @@ bool may_follow_from_death(const Error& error) {
          error.kind() == ErrorKind::environment;
 }
 
-std::string ranks_text(const std::vector<int>& ranks) {
+std::string ranks_text(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 

@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -94,6 +97,23 @@ void run_with_faults(const RunRequest& request, const std::shared_ptr<const Data
   train(faults->started(request), dataset, std::move(comm), *faults->hooks(hooks), faults.get(),
         watchdog);
 }
+
+// Open MPI tells the others of deaths by a signal alone: in an elastic run a rank whose process
+// leaves by exit() in the middle of it (what it links may do so) dies of one. _exit() stays unseen.
+class DiesOfASignal {
+ public:
+  explicit DiesOfASignal(bool elastic) {
+    [[maybe_unused]] static const int registered = std::atexit([] {
+      if (in_the_middle) ::raise(SIGKILL);
+    });
+    in_the_middle = elastic;
+  }
+  ~DiesOfASignal() { in_the_middle = false; }
+  DiesOfASignal(const DiesOfASignal&) = delete;
+
+ private:
+  static inline std::atomic<bool> in_the_middle = false;
+};
 
 // A spare (see elastic_run.h) opens its data when it is called.
 std::shared_ptr<const Dataset> prepare_rank(const RunRequest& request, int rank) {
@@ -287,6 +307,7 @@ int rank_main(const std::string& request_file, const std::string& control_addres
     const auto dataset = prepare_rank(request, rank);
     MpiWorld world(wait_limit(request.config));
     watch.emplace(request.config, control);
+    const DiesOfASignal dies(request.config.run.elastic);
     run_with_faults(request, dataset, communicator_of(world, request.config), hooks,
                     watch->watchdog());
   } catch (const Error& error) {
