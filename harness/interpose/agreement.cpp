@@ -2,6 +2,7 @@
 #include "harness/interpose/agreement.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 
 #include <map>
@@ -83,6 +84,15 @@ std::string receive_text(MPI_Comm comm, int source, int tag, std::chrono::millis
   return text;
 }
 
+// Of a rank that does not hear from the others, or whose terms differ in no word.
+std::string in_words(const Contract& contract) {
+  std::string text;
+  for (const auto& [field, value] : contract.fields) text += fmt::format(" {} {},", field, value);
+  text.back() = ' ';
+  return fmt::format("{}sends [{}], expects [{}]", text, fmt::join(contract.sends, " "),
+                     fmt::join(contract.receives, " "));
+}
+
 void send_text(MPI_Comm comm, const std::string& text, int to, int tag) {
   MPI_Request request;
   PMPI_Isend(text.data(), static_cast<int>(text.size()), MPI_CHAR, to, tag, comm, &request);
@@ -144,7 +154,7 @@ Terms& Terms::receives(int self, int from, const Signature& what) {
   contract.receives[static_cast<std::size_t>(from)] = what.length;
   if (from == self) return *this;
   balance -= pair_hash(from, self, what);
-  if (dtype.empty()) dtype = what.dtype;
+  if (expected.empty()) expected = what.dtype;
   return *this;
 }
 
@@ -155,7 +165,12 @@ Agreement::Agreement(Session& all, std::shared_ptr<Group> group, const Terms& te
   std::uint64_t same = 1;
   for (const auto& [field, value] : contract_.fields) same = mixed(mixed(same, field), value);
   // Only for the words: with nothing to send or expect a rank has no dtype.
-  if (in_pairs && !terms.dtype.empty()) contract_.fields.emplace_back("dtype", terms.dtype);
+  const bool only_expects = terms.dtype.empty();
+  const std::string& dtype = only_expects ? terms.expected : terms.dtype;
+  if (in_pairs && !dtype.empty()) contract_.fields.emplace_back("dtype", dtype);
+  if (in_pairs && !only_expects && !terms.expected.empty()) {
+    contract_.fields.emplace_back("dtype expected", terms.expected);
+  }
   mine_ = {same, same, terms.balance};
   OperationRecord record;
   record.group = group_->name;
@@ -210,7 +225,7 @@ void Agreement::disagree() {
     found = receive_text(group_->control, 0, verdict_tag,
                          std::chrono::seconds(2) + std::chrono::seconds(group_->size));
   }
-  if (found.empty()) found = "parts of mixed types differ";
+  if (found.empty()) found = "the ranks disagree; this one has" + in_words(contract_);
   say(fmt::format("rank {}: mismatch: {} {} #{}: {}; nothing was written", all_.rank, group_->name,
                   operation_, sequence_, found));
   all_.recorder.end(record_, false);

@@ -22,7 +22,8 @@ namespace shardproof::interpose {
 struct Terms {
   std::string operation;  // "all_reduce": as flight records name it
   Contract contract{};
-  std::string dtype{};  // for the record, where all ranks have the same
+  std::string dtype{};     // for the record, where all ranks have the same
+  std::string expected{};  // where it says both: the dtype of what it receives
   std::string reduce{};
   std::uint64_t count = 0;
   int root = -1;  // of the communicator

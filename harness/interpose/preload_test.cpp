@@ -96,6 +96,8 @@ const std::vector<Mistake> mistakes{
     {"skip", "#0: operation: all_reduce on ranks 0,2; broadcast on rank 1", mismatch_code, 3},
     {"nonblocking", "world all_reduce #2: dtype: F32 on ranks 0,2; I32 on rank 1", mismatch_code,
      3},
+    {"pairs", "world all_to_all #4: dtype expected: F32 on ranks 0,2; I32 on rank 1", mismatch_code,
+     3},
     {"type", "world recv from rank 0 tag 6 #0: dtype: F32 on rank 0; I32 on rank 1", mismatch_code,
      1},
     {"tag", "rank 1 waits in world recv from rank 0 tag 7 #0 for rank 0", hang_code, 1},

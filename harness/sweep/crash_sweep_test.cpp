@@ -104,7 +104,7 @@ TEST(CrashSweep, CountsOverAllProcessesAndLeavesNoOperationAfterTheCut) {
     subject.clear();
     const SaveRun cut = subject.save(1, {at});
     EXPECT_TRUE(cut.fired) << at;
-    EXPECT_TRUE(cut.command.stopped) << "the parent, too, is ended: it only waits";
+    EXPECT_TRUE(cut.command.stopped) << "the parent, which hangs, is ended, too";
     std::size_t made = 0;
     for (const auto& entry : fs::recursive_directory_iterator(subject.root())) {
       made += entry.is_regular_file() ? 1 : 0;

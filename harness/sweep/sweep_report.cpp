@@ -61,8 +61,10 @@ std::string summary(const CrashSweep& sweep) {
     text += fmt::format("{} shared writable mappings: what is written through them is not seen\n",
                         sweep.mapped);
   }
-  return text + (sweep.good() ? "every kill leaves a state that can be loaded\n"
-                              : "FAIL: kills leave what is neither state\n");
+  return text +
+         (sweep.good()
+              ? "every kill leaves the old state or the new one (or none, before the first)\n"
+              : "FAIL: kills leave what is neither state\n");
 }
 
 std::string summary(const DamageSweep& sweep) {

@@ -68,7 +68,8 @@ static void exchange(void) {
     places[r] = r * (count / size);
   }
   if (here("split")) --recvs[2];
-  MPI_Alltoallv(in, sends, places, MPI_FLOAT, got, recvs, places, MPI_FLOAT, MPI_COMM_WORLD);
+  MPI_Alltoallv(in, sends, places, MPI_FLOAT, got, recvs, places,
+                here("pairs") ? MPI_INT : MPI_FLOAT, MPI_COMM_WORLD);
   free(sends), free(places), free(recvs), free(got);
 }
 

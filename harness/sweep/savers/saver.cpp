@@ -75,7 +75,8 @@ void save_by_cpp_streams(const std::string& root, int n) {
   }
 }
 
-// Each part by a process of its own, in place, in a session of its own, as launchers start ranks.
+// Each part by a process of its own, in place, in a session of its own, as launchers start ranks;
+// and as some do, this one hangs when it loses one of them.
 void save_by_two(const std::string& root, int n) {
   ::mkdir((root + "/current").c_str(), 0755);
   int status = 0;
@@ -85,8 +86,9 @@ void save_by_two(const std::string& root, int n) {
     write_file(root + "/current/part" + std::to_string(part), content(n, part), false);
     std::_Exit(0);
   }
-  while (::wait(&status) > 0) {
-  }
+  bool lost = false;
+  while (::wait(&status) > 0) lost = lost || WIFSIGNALED(status);
+  if (lost) ::pause();
 }
 
 std::string read_part(const std::string& root, int part) {
