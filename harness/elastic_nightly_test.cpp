@@ -1,4 +1,4 @@
-// ctest: fault timeout=3600 processors=2 nightly
+// ctest: fault timeout=7200 processors=2 nightly
 // Every place of a run, of every rank: the others go on and end with the same bits; and drawn pairs
 // of places, of which the second may lie in the regroup.
 #include <algorithm>

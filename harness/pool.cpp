@@ -13,10 +13,6 @@ namespace shardproof {
 Pool::Pool(std::unique_ptr<Communicator> all, Wrap wrap)
     : wrap_(std::move(wrap)), comm_(std::move(all)) {}
 
-int Pool::rank() const {
-  return ranks()[static_cast<std::size_t>(position())];
-}
-
 std::vector<std::string> Pool::gather(const std::string& mine) {
   if (!wrap_) return all_gather_text(*comm_, mine);
   if (!talk_) {

@@ -38,7 +38,6 @@ class Pool {
 
   const std::vector<int>& ranks() const { return comm_->group().world_ranks; }  // that are alive
   int position() const { return comm_->rank(); }                                // among them
-  int rank() const;  // in the world in which the job began
   // Collective; every text of the ranks, by position.
   std::vector<std::string> gather(const std::string& mine);
   // Collective. A group of that name; null: this rank is none of `members` (positions).
