@@ -121,7 +121,7 @@ TEST_F(LauncherTest, AKilledRankIsNamedWithItsPlaceWithinHalfASecond) {
 // Those that are to outlive a death say where they are, or are ended as well.
 TEST_F(LauncherTest, SurvivorsWithoutASignOfLifeAreEnded) {
   Heard heard;
-  LaunchRequest request = request_for("kill", heard);
+  LaunchRequest request = request_for("kill_last", heard);
   request.outlives_deaths = true;
   request.patience = milliseconds(300);
   const LaunchResult result = launch(request);

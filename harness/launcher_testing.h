@@ -59,6 +59,19 @@ inline void start_grandchild() {
   if (read(started[0], &byte, 1) != 1) std::abort();
 }
 
+// Until the launcher has heard all that the others said before they came here.
+inline void await_others(ControlClient& control, int ranks) {
+  RankRecords here;
+  here.pulses = 1;
+  control.answer({.records = [here] { return here; }});
+  const auto came = [](const RankRecords& rank) { return rank.pulses == 1; };
+  for (const Deadline end = Deadline::after(seconds(60)); !end.expired();) {
+    const auto looked = control.look(end);
+    if (looked && std::count_if(looked->ranks.begin(), looked->ranks.end(), came) == ranks) return;
+  }
+  std::abort();
+}
+
 inline int rank_main(const std::string& mode, Variables variables) {
   const int rank = std::stoi(variables["OMPI_COMM_WORLD_RANK"]);
   if (mode == "early") return 7;
@@ -87,6 +100,11 @@ inline int rank_main(const std::string& mode, Variables variables) {
       std::cout << "killed at " << std::to_string(now()) << std::endl;
       raise(SIGKILL);
     }
+    for (;;) pause();
+  } else if (mode == "kill_last") {
+    control.at(13, "backward");
+    await_others(control, 4);
+    if (rank == 2) raise(SIGKILL);
     for (;;) pause();
   } else if (mode == "stop" && rank == 1) {
     control.at(3, "forward");

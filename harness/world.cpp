@@ -81,7 +81,8 @@ void run_on_threads(const RunRequest& request) {
     const auto faults = rank_faults(request, rank, thread_powers(die, still));
     if (!faults) return train(request, rank, own, nullptr);
     try {
-      train(faults->started(request), rank, *faults->hooks(own), faults.get());
+      const RunRequest mine = faults->started(request);  // what befalls the start, hooks know of
+      train(mine, rank, *faults->hooks(own), faults.get());
     } catch (const SimulatedDeath& death) {
       deaths.add(rank, death.at().text());
     } catch (const std::exception& error) {

@@ -94,8 +94,8 @@ void run_with_faults(const RunRequest& request, const std::shared_ptr<const Data
                      std::unique_ptr<Communicator> comm, Hooks& hooks, Watchdog& watchdog) {
   const auto faults = rank_faults(request, comm->rank(), process_powers());
   if (!faults) return train(request, dataset, std::move(comm), hooks, nullptr, watchdog);
-  train(faults->started(request), dataset, std::move(comm), *faults->hooks(hooks), faults.get(),
-        watchdog);
+  const RunRequest mine = faults->started(request);  // what befalls the start, hooks know of
+  train(mine, dataset, std::move(comm), *faults->hooks(hooks), faults.get(), watchdog);
 }
 
 // Open MPI tells the others of deaths by a signal alone: in an elastic run a rank whose process
