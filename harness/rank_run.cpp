@@ -46,7 +46,8 @@ std::string metrics_path(const RunRequest& request, int rank) {
 
 // What a failure or a trace is told with.
 bool wants_records(const RunRequest& request) {
-  return !request.trace.directory.empty() || !request.config.guard.dumps.empty();
+  const TraceOptions& trace = request.trace;
+  return !trace.directory.empty() || trace.memory || !request.config.guard.dumps.empty();
 }
 
 // A deadline that is shorter than a step is no sign of a hang; a verdict is not about deadlines.

@@ -1,4 +1,4 @@
-// ctest: fault timeout=180 processors=2 lock=mpi
+// ctest: fault timeout=180 lock=mpi
 // A closed terminal, nohup, and a launcher that is killed, as a user meets them.
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-// ctest: fault timeout=180 processors=2 lock=mpi
+// ctest: fault timeout=180 lock=mpi
 // Ranks under the user's own mpirun: rank 0 hosts the control socket and names the first rank that
 // dies, whether or not mpirun tolerates deaths. The command is run as a user types it.
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// ctest: fault timeout=180 processors=2 lock=mpi
+// ctest: fault timeout=180 lock=mpi
 // Wrong calls on real processes: named by every rank with the guards, silent or hung without.
 #include <gtest/gtest.h>
 

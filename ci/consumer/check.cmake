@@ -15,7 +15,9 @@ endfunction()
 set(_build "${BUILT}")
 if(TOOLS_ONLY)
   set(ENV{CMAKE_PREFIX_PATH} "${WORK}/prefix")
-  set(_build "${WORK}/build")
+  # As deep as the tree that is there: what was compiled for it is in the compiler cache.
+  set(_build "${BUILT}.tools_only")
+  file(REMOVE_RECURSE "${_build}")
   run(${CMAKE_COMMAND} -G Ninja -S "${SOURCE}" -B "${_build}" -D SHARDPROOF_TOOLS_ONLY=ON
       -D SHARDPROOF_TESTS=OFF -D CMAKE_BUILD_TYPE=Release)
   run(${CMAKE_COMMAND} --build "${_build}")

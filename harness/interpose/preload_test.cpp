@@ -1,4 +1,4 @@
-// ctest: fault timeout=240 processors=2 lock=mpi
+// ctest: fault timeout=240 lock=mpi
 // libshardproof_mpi.so in front of programs that include nothing of ours: every mistake is named
 // where plain MPI gives wrong numbers, an error or a hang, and a clean program runs as without it.
 #include <gtest/gtest.h>
