@@ -53,7 +53,7 @@ class PickleObjects {
   const PickleNode& arguments(const PickleNode& call) const;
 
  private:
-  friend class PickleMachine;
+  friend class ObjectReader;
   std::vector<PickleNode> nodes_;
   std::uint32_t root_ = 0;
   std::set<std::string> globals_;
