@@ -14,6 +14,7 @@
 #include "comm/mpi_communicator.h"
 #include "harness/child.h"
 #include "harness/control.h"
+#include "harness/control_watchdog.h"
 #include "harness/elastic_run.h"
 #include "harness/hosted_control.h"
 #include "harness/output_path.h"
@@ -120,41 +121,6 @@ std::shared_ptr<const Dataset> prepare_rank(const RunRequest& request, int rank)
   if (rank >= parse_layout(request.config.run.layout).world()) return nullptr;
   return prepare(request);
 }
-
-// The watchdog of a rank process: it looks at the others, and is looked at, over the control
-// socket.
-class ControlWatchdog {
- public:
-  ControlWatchdog(const Config& config, ControlClient& control)
-      : control_(control),
-        watchdog_(watch_limits(config), {.gather = [this] { return gather(); },
-                                         .tell = [this](const Error& error) { tell(error); },
-                                         .note = print_note}) {
-    control_.answer({.records =
-                         [this] {
-                           const FlightRecords here = watchdog_.here();
-                           return here.ranks.empty() ? RankRecords() : here.ranks.front();
-                         },
-                     .verdict = [this](const Error& error) { watchdog_.deliver(error); }});
-  }
-  ~ControlWatchdog() { control_.answer({}); }
-  ControlWatchdog(const ControlWatchdog&) = delete;
-
-  Watchdog& watchdog() { return watchdog_; }
-
- private:
-  FlightRecords gather() {
-    auto all = control_.look(Deadline::after(std::chrono::milliseconds(500)));
-    return all ? std::move(*all) : watchdog_.here();
-  }
-  void tell(const Error& error) {
-    control_.verdict(error);
-    watchdog_.deliver(error);
-  }
-
-  ControlClient& control_;
-  Watchdog watchdog_;
-};
 
 // Errors that follow from the failure of another rank.
 bool is_consequence(const Error& error) {
@@ -283,7 +249,7 @@ void run_as_mpi_rank(const RunRequest& request) {
   auto comm = communicator_of(world, request.config);
   HostedControl control(*comm, request.trace.directory);
   ControlHooks hooks(control.client());
-  ControlWatchdog watch(request.config, control.client());
+  ControlWatchdog watch(watch_limits(request.config), control.client(), print_note);
   try {
     run_with_faults(request, dataset, std::move(comm), hooks, watch.watchdog());
   } catch (const Error& error) {
@@ -306,7 +272,7 @@ int rank_main(const std::string& request_file, const std::string& control_addres
     ControlHooks hooks(control);
     const auto dataset = prepare_rank(request, rank);
     MpiWorld world(wait_limit(request.config));
-    watch.emplace(request.config, control);
+    watch.emplace(watch_limits(request.config), control, print_note);
     const DiesOfASignal dies(request.config.run.elastic);
     run_with_faults(request, dataset, communicator_of(world, request.config), hooks,
                     watch->watchdog());

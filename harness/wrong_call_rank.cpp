@@ -6,8 +6,7 @@
 
 #include "comm/mpi_communicator.h"
 #include "comm/stack.h"
-#include "comm/watchdog.h"
-#include "harness/control.h"
+#include "harness/control_watchdog.h"
 #include "harness/wrong_call_table.h"
 
 namespace shardproof {
@@ -19,23 +18,16 @@ constexpr Duration row_deadline = milliseconds(1500);  // without guards: what c
 constexpr Duration guarded_deadline = std::chrono::seconds(30);  // a verdict comes before
 constexpr WatchLimits limits{milliseconds(400), std::chrono::seconds(20)};
 
-// The watchdog of this rank, over the launcher's control socket.
+// What guards this rank.
 class RowWatch {
  public:
   RowWatch(ControlClient& control, int rank)
-      : control_(control),
-        watchdog_(limits, {.gather = [this] { return gather(); },
-                           .tell = [this](const Error& error) { tell(error); }}),
+      : control_(limits, control),
         recorder_(std::make_shared<FlightRecorder>(rank)),
         watch_(std::make_shared<RankWatch>(recorder_, limits.look)) {
-    control_.answer({.records = [this] { return watch_->records(); },
-                     .verdict = [this](const Error& error) { watchdog_.deliver(error); }});
-    watchdog_.join(watch_);
+    control_.watchdog().join(watch_);
   }
-  ~RowWatch() {
-    control_.answer({});
-    watchdog_.leave(*watch_);
-  }
+  ~RowWatch() { control_.watchdog().leave(*watch_); }
   RowWatch(const RowWatch&) = delete;
 
   std::unique_ptr<Communicator> guarded(std::unique_ptr<Communicator> comm) const {
@@ -48,17 +40,7 @@ class RowWatch {
   bool has_verdict() const { return watch_->verdict().has_value(); }
 
  private:
-  FlightRecords gather() {
-    auto all = control_.look(Deadline::after(milliseconds(500)));
-    return all ? std::move(*all) : watchdog_.here();
-  }
-  void tell(const Error& error) {
-    control_.verdict(error);
-    watchdog_.deliver(error);
-  }
-
-  ControlClient& control_;
-  Watchdog watchdog_;
+  ControlWatchdog control_;
   const std::shared_ptr<FlightRecorder> recorder_;
   const std::shared_ptr<RankWatch> watch_;
 };

@@ -2,13 +2,11 @@
 // The checkpoint verbs as a user or a script meets them: output, JSON and exit codes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 #include "base/json.h"
+#include "base/shell_testing.h"
 #include "base/temp_folder.h"
 #include "harness/cli/cli.h"
 #include "train/manifest_testing.h"
@@ -27,13 +25,8 @@ struct Ended {
 // A process of its own.
 Ended process(const std::string& arguments) {
   const std::string line = "'" SHARDPROOF_COMMAND "' checkpoint " + arguments + " 2>&1";
-  std::FILE* pipe = ::popen(line.c_str(), "r");
-  if (pipe == nullptr) throw std::runtime_error("popen " + line);
   Ended ended;
-  std::array<char, 4096> buffer;
-  while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) ended.text += buffer.data();
-  const int status = ::pclose(pipe);
-  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  ended.text = testing::output_of(line, ended.code);
   return ended;
 }
 

@@ -2,12 +2,11 @@
 // The safetensors package for Python opens the shards of a checkpoint and sees the same tensors; a
 // file that it writes now opens here. Skipped (77) where python3 has no safetensors or numpy.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
 #include <cstdio>
 
 #include "base/json.h"
+#include "base/shell_testing.h"
 #include "base/temp_folder.h"
 #include "checkpoint/checkpoint_testing.h"
 #include "checkpoint/shard_file.h"
@@ -20,14 +19,7 @@ using testing::State;
 // Standard output of the script; `code` is its exit code.
 std::string peer(const std::string& arguments, int& code) {
   const std::string command = "python3 '" SHARDPROOF_TESTDATA "/peer.py' " + arguments + " 2>&1";
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) throw std::runtime_error("popen " + command);
-  std::string text;
-  std::array<char, 4096> buffer;
-  while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) text += buffer.data();
-  const int status = ::pclose(pipe);
-  code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return text;
+  return testing::output_of(command, code);
 }
 
 TEST(PythonPeer, OpensEveryShardAndSeesTheSameTensors) {

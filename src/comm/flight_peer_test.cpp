@@ -2,12 +2,11 @@
 // PyTorch's own analyser reads our dumps and names the same rank; what real PyTorch ranks dump is
 // read here. Skipped (77) where no Python has PyTorch (ci/install --peers).
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
 #include <cstdio>
 #include <filesystem>
 
+#include "base/shell_testing.h"
 #include "base/temp_folder.h"
 #include "comm/dump_report.h"
 
@@ -90,12 +89,9 @@ int run_peer(std::string& output) {
   const std::string command = "OMP_NUM_THREADS=1 '" SHARDPROOF_PEERS_PYTHON
                               "' '" SHARDPROOF_TESTDATA "/flight_peer.py' '" +
                               work().path() + "' 2>&1";
-  std::FILE* const pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return -1;
-  std::array<char, 4096> buffer;
-  while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) output += buffer.data();
-  const int status = ::pclose(pipe);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  int code = -1;
+  output = testing::output_of(command, code);
+  return code;
 }
 
 // What PyTorch's analyser says of a folder.

@@ -2,13 +2,12 @@
 // PyTorch writes checkpoints now: each tensor read here has the bytes that PyTorch says. Skipped
 // (77) where no Python has PyTorch (ci/install --peers).
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
 #include <cstdio>
 #include <filesystem>
 
 #include "base/json.h"
+#include "base/shell_testing.h"
 #include "base/temp_folder.h"
 #include "checkpoint/foreign/foreign.h"
 
@@ -20,14 +19,7 @@ std::string peer(const std::string& arguments, int& code) {
   const std::string command = "timeout 150 '" SHARDPROOF_PEERS_PYTHON "' '" SHARDPROOF_TESTDATA
                               "/foreign.py' " +
                               arguments + " 2>/dev/null";
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) throw std::runtime_error("popen " + command);
-  std::string text;
-  std::array<char, 4096> buffer;
-  while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) text += buffer.data();
-  const int status = ::pclose(pipe);
-  code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return text;
+  return testing::output_of(command, code);
 }
 
 TEST(TorchPeer, WritesWhatIsReadHereBitForBit) {
