@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/temp_folder.h"
 #include "checkpoint/load.h"
+#include "faults/inject/impossible_fault.h"
 #include "harness/newest_whole.h"
 #include "harness/stored_fault.h"
 #include "harness/supervisor.h"
@@ -256,7 +257,7 @@ FaultResult FaultRunner::run(const FaultScenario& scenario) {
     if (!missed.empty()) {
       end.outcome = FaultOutcome::not_fired;
       end.said = fmt::format("{} did not fire; {}", missed, end.said);
-    } else if (!scenario.drawn && end.error_kind == name(ErrorKind::bad_input)) {
+    } else if (!scenario.drawn && is_impossible_fault(end.said)) {
       end.outcome = FaultOutcome::not_fired;  // the script asks for what cannot happen there
     } else if (end.seconds > hang_seconds_) {
       end.outcome = FaultOutcome::hung;

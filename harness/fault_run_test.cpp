@@ -142,6 +142,28 @@ TEST_F(FaultRun, AFaultThatDoesNotFireFails) {
   EXPECT_NE(result.why.find("did not fire"), std::string::npos) << result.why;
 }
 
+// What a skipped exchange leaves is no JSON: bad input to the rank that reads it, and a detection.
+TEST_F(FaultRun, ACallSkippedInAnExchangeOfFactsIsDetected) {
+  for (const char* kind : {"skip", "extra"}) {
+    expect_outcome(run(std::string("call:0:world:1:before!") + kind), FaultOutcome::detected);
+  }
+}
+
+TEST_F(FaultRun, NoCallGoesToAnotherGroupBeforeThereIsOne) {
+  EXPECT_EQ(run("call:0:world:0:before!group").outcome, FaultOutcome::not_fired);
+  const std::vector<PassedPoint> points = runner.discover(tiny("dp2.zero1"));
+  const auto has_group = [](const PassedPoint& passed) {
+    return std::find(passed.kinds.begin(), passed.kinds.end(), FaultKind::group) !=
+           passed.kinds.end();
+  };
+  const auto first = std::find_if(points.begin(), points.end(), [](const PassedPoint& passed) {
+    return passed.point.text() == "call:0:world:0:before";
+  });
+  ASSERT_NE(first, points.end());
+  EXPECT_FALSE(has_group(*first));
+  EXPECT_TRUE(std::any_of(points.begin(), points.end(), has_group));
+}
+
 TEST_F(FaultRun, ADifferentEndIsSilentAndFails) {
   Config config = tiny("dp2.zero1");
   config.guard.audit_every = 0;

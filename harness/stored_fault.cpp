@@ -4,9 +4,9 @@
 #include <span>
 
 #include "base/digest.h"
-#include "base/error.h"
 #include "checkpoint/load.h"
 #include "checkpoint/manifest.h"
+#include "faults/inject/impossible_fault.h"
 
 namespace shardproof {
 
@@ -21,7 +21,7 @@ void change_manifest(Storage& storage, const std::string& id, FaultKind kind) {
     manifest.facts.tokenizer_digest = sha256(std::string("another tokenizer")).hex();
   } else if (kind == FaultKind::other_mixture) {
     if (!manifest.facts.cursor.contains("sources")) {
-      throw Error(ErrorKind::bad_input, "other_mixture", "the Case has no data.sources");
+      throw impossible_fault("other_mixture", "the Case has no data.sources");
     }
     Json& weight = manifest.facts.cursor["sources"][0]["weight"];
     weight = weight.get<double>() * 2;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "faults/inject/impossible_fault.h"
 #include "faults/inject/wrong_call.h"
 
 namespace shardproof {
@@ -85,24 +86,28 @@ Passing FaultyCommunicator::begin(const Call& call, const char* how) {
   if (injector_->discovers()) {
     PassedPoint passed{passing.point, how + description(call, rank()), {}};
     for (const FaultKind kind : call_kinds) {
-      if (can_happen(kind, call, rank(), size())) passed.kinds.push_back(kind);
+      const bool elsewhere = kind != FaultKind::group || another_group() != nullptr;
+      if (elsewhere && can_happen(kind, call, rank(), size())) passed.kinds.push_back(kind);
     }
     injector_->discovered(passed);
   }
   return passing;
 }
 
-void FaultyCommunicator::call_elsewhere(const Call& call, Deadline deadline) {
+Communicator* FaultyCommunicator::another_group() const {
+  const std::scoped_lock lock(groups_->mutex);
   Communicator* other = nullptr;
-  {
-    const std::scoped_lock lock(groups_->mutex);
-    for (const auto& [name, comm] : groups_->inner) {
-      if (name != group().name && comm->size() > 1) other = comm;
-    }
+  for (const auto& [name, comm] : groups_->inner) {
+    if (name != group().name && comm->size() > 1) other = comm;
   }
+  return other;
+}
+
+void FaultyCommunicator::call_elsewhere(const Call& call, Deadline deadline) {
+  Communicator* const other = another_group();
   if (other == nullptr) {
-    throw Error(ErrorKind::bad_input, group().name,
-                "fault group: the rank has no other group of several ranks", injector_->rank());
+    throw impossible_fault(group().name, "the rank has no other group of several ranks",
+                           injector_->rank());
   }
   Call elsewhere;  // a barrier where the counts are of another size
   const bool fits =
@@ -137,8 +142,9 @@ FaultyCommunicator::Changed FaultyCommunicator::changed(const Call& call,
       default:
         const auto wrong = wrong_call(fault.kind, *out.call, rank(), size());
         if (!wrong) {
-          throw Error(ErrorKind::bad_input, fault.text(),
-                      fmt::format("cannot be in {}", description(call, rank())), injector_->rank());
+          throw impossible_fault(fault.text(),
+                                 fmt::format("cannot be in {}", description(call, rank())),
+                                 injector_->rank());
         }
         out.call = wrong;
     }

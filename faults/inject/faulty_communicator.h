@@ -38,6 +38,7 @@ class FaultyCommunicator : public ForwardingCommunicator {
   };
   // What is to be called in place of `call`, after calls that come before it.
   Changed changed(const Call& call, const std::vector<Fault>& faults, Deadline deadline);
+  Communicator* another_group() const;  // of several ranks; null: the rank has no other
   void call_elsewhere(const Call& call, Deadline deadline);
 
   std::shared_ptr<Injector> injector_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "faults/inject/impossible_fault.h"
 
 namespace shardproof {
 namespace {
@@ -31,7 +32,7 @@ std::string other_shard(Storage& storage, const std::string& path) {
     const std::string other = folder.empty() ? name : folder + "/" + name;
     if (other != path && is_shard(other)) return other;
   }
-  throw Error(ErrorKind::bad_input, path, "fault swap_shards: there is no other shard");
+  throw impossible_fault(path, "swap_shards: there is no other shard");
 }
 
 bool is_file_kind(FaultKind kind) {
@@ -109,7 +110,7 @@ class Operation {
         if (is_shard(shard)) return name + "/" + shard;
       }
     }
-    throw Error(ErrorKind::bad_input, path_, "fault: the checkpoint has no shard");
+    throw impossible_fault(path_, "the checkpoint has no shard");
   }
 
   Injector& injector_;
