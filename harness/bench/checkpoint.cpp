@@ -20,6 +20,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/verify.h"
 #include "comm/thread_communicator.h"
+#include "harness/bench/bare_write.h"
 #include "harness/bench/measure.h"
 #include "harness/bench/peer.h"
 #include "harness/child.h"
@@ -108,18 +109,9 @@ struct Round {
 
 void write_bare(const std::string& directory, std::vector<Half>& halves, Round& round) {
   std::filesystem::create_directory(directory);
-  const auto storage = posix_storage(directory, false);
   round.bare = on_ranks([&](Communicator& comm) {
-    const auto file = storage->create(fmt::format("bare.{}", comm.rank()));
-    for (const auto& values : halves[static_cast<std::size_t>(comm.rank())].values()) {
-      const auto bytes = std::as_bytes(std::span(values));
-      constexpr std::size_t chunk = 1 << 20;
-      for (std::size_t at = 0; at < bytes.size(); at += chunk) {
-        file->write(bytes.subspan(at, std::min(chunk, bytes.size() - at)));
-      }
-    }
-    file->sync();
-    file->close();
+    write_and_sync(fmt::format("{}/bare.{}", directory, comm.rank()),
+                   halves[static_cast<std::size_t>(comm.rank())].values());
   });
   std::filesystem::remove_all(directory);
 }
