@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "harness/accept_faults.h"
+#include "harness/ladder_recovery.h"
 #include "harness/layout_run.h"
 #include "harness/leg.h"
 #include "harness/two_node_rung.h"
@@ -112,7 +113,9 @@ class Rungs {
       out.reason = fmt::format("{}: {}", each.check, each.reason);
       return out;
     }
-    return out;
+    Verdict recovered = judge_recoveries(config_, names.front(), place_.stop);
+    recovered.notes.insert(recovered.notes.begin(), out.notes.begin(), out.notes.end());
+    return recovered;
   }
 
  private:
@@ -176,7 +179,8 @@ std::vector<Rung> plan_rungs(const Config& config, const LadderPlace& place) {
        [=] { return rungs->two_nodes(two); }},
       {"faults, recovery",
        fmt::format("{}: a wrong dtype, a death before a commit, a flipped byte of a shard: each "
-                   "found and named; what goes on has the bits of the run without it",
+                   "found and named; what goes on, also restarted or in place with the ranks left, "
+                   "has the bits of the run without it",
                    listed(faulty.empty() ? faulty : Names{faulty.front()})),
        [=] { return rungs->faults(faulty); }},
   };
