@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "faults/matrix.h"
 #include "harness/campaign.h"
 #include "harness/child.h"
 
@@ -43,6 +44,18 @@ TEST_P(FaultScripts, EndAsTheyShouldOnProcesses) {
   FaultRunner runner(20, SHARDPROOF_COMMAND);
   const FaultResult result = runner.run(scenario_of(GetParam(), "mpi"));
   EXPECT_TRUE(result.pass) << result.why;
+}
+
+TEST(FaultMatrix, EveryRowHasItsScenarioAndEveryScenarioItsRow) {
+  std::vector<std::string> named, stored;
+  for (const MatrixRow& row : fault_matrix()) {
+    if (!row.scenario.empty()) named.emplace_back(row.scenario);
+  }
+  for (const std::string& path : scripts()) {
+    stored.push_back(std::filesystem::path(path).stem().string());
+  }
+  std::sort(named.begin(), named.end());
+  EXPECT_EQ(named, stored);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FaultScripts, testing::ValuesIn(scripts()), [](const auto& info) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "faults/matrix.h"
 #include "harness/campaign.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/environment.h"
@@ -61,6 +62,13 @@ std::string markdown() {
     const Allowed& row = allowed_outcomes()[static_cast<std::size_t>(of.kind)];
     out += fmt::format("| {} | {} | {} | {}{} | {} |\n", of.name, points_of(of), of.sentence,
                        outcomes_of(row), row.names_rank ? ", naming the rank" : "", row.because);
+  }
+  out +=
+      "\n## What must at least be shown\n\nEach on thread ranks and on MPI processes "
+      "(`faults/scenarios`).\n\n| what | scenario |\n|---|---|\n";
+  for (const MatrixRow& row : fault_matrix()) {
+    out += row.scenario.empty() ? fmt::format("| {} | not built yet |\n", row.what)
+                                : fmt::format("| {} | {}.toml |\n", row.what, row.scenario);
   }
   return out;
 }
