@@ -286,20 +286,20 @@ class Save {
   void remove_quietly(const std::string& path) {
     try {
       storage_.remove(path);
-    } catch (const std::exception&) {  // a leftover that no reader looks for
+    } catch (const Error&) {  // a leftover that no reader looks for
     }
   }
 
   // Removes what this attempt wrote, unless a manifest may refer to it.
   void clear_away() {
     if (linked_) return;
-    remove_quietly(draft());
     try {
+      remove_quietly(draft());
       for (const std::string& name : storage_.list(directory())) {
         remove_quietly(directory() + "/" + name);
       }
       storage_.remove_directory(directory());
-    } catch (const std::exception&) {  // as above
+    } catch (const std::exception&) {  // what ended the save says more
     }
   }
 
