@@ -5,9 +5,11 @@
 #include <set>
 #include <tuple>
 
+#include "invariants/compare_elements.h"
 #include "invariants/ruling.h"
 #include "invariants/run_facts.h"
 #include "invariants/tensor_grid.h"
+#include "invariants/tensor_windows.h"
 #include "invariants/trace_checks.h"
 
 namespace shardproof {
@@ -71,17 +73,22 @@ std::optional<Finding> find_hole(const std::string& name, const std::vector<Held
     return Finding{fmt::format("{}: {} of {} elements are on no rank", name, count - held, count),
                    address};
   }
-  std::vector<bool> seen(static_cast<std::size_t>(count));
-  for (const HeldPlace& each : places) {
-    for_each_stretch(each.place, [&](std::int64_t global_index, std::int64_t, std::int64_t n) {
-      std::fill_n(seen.begin() + global_index, n, true);
-    });
+  std::vector<StretchWalk> walks;
+  for (const HeldPlace& each : places) walks.emplace_back(each.place);
+  Coverage seen;
+  for (std::int64_t lo = 0; lo < count; lo += window_elements) {
+    const std::int64_t hi = std::min(lo + window_elements, count);
+    seen.begin(lo, hi);
+    for (StretchWalk& walk : walks) {
+      while (const auto each = walk.next(hi)) seen.add(*each);
+    }
+    const auto at = seen.first_missing();
+    if (!at) continue;
+    address.index = index_of(global, *at);
+    address.right = fmt::format("a hole at global element {}", *at);
+    return Finding{fmt::format("{}: element {} is on no rank", name, *at), address};
   }
-  const auto hole = std::find(seen.begin(), seen.end(), false);
-  if (hole == seen.end()) return std::nullopt;
-  const std::int64_t at = hole - seen.begin();
-  address.right = fmt::format("a hole at global element {}", at);
-  return Finding{fmt::format("{}: element {} is on no rank", name, at), address};
+  return std::nullopt;
 }
 
 // Digests of equal places must be equal; digests of places that overlap otherwise need bytes.
@@ -104,29 +111,12 @@ std::optional<Finding> find_unequal_digest(const DigestMap& digests, Difference 
 
 std::optional<Finding> find_unequal_bytes(const BytesMap& bytes, Difference address) {
   for (const auto& [name, entries] : bytes) {
-    const GlobalTensor whole = assemble(entries);
-    const std::size_t width = size_of(whole.dtype);
-    for (const HeldBytes& each : entries) {
-      std::optional<Finding> found;
-      for_each_stretch(each.entry.place, [&](std::int64_t global, std::int64_t local,
-                                             std::int64_t n) {
-        for (std::int64_t i = 0; i < n && !found; ++i) {
-          const std::byte* left = &whole.bytes[static_cast<std::size_t>(global + i) * width];
-          const std::byte* right = &each.entry.bytes[static_cast<std::size_t>(local + i) * width];
-          if (same_element(whole.dtype, left, right)) continue;
-          address.tensor = name;
-          address.piece = each.entry.place.piece;
-          address.rank = each.rank;
-          address.element = elements_of(each.entry.place).lo + local + i;
-          address.left = element_hex(whole.dtype, left);
-          address.right = element_hex(whole.dtype, right);
-          found = Finding{
-              fmt::format("{}: rank {} holds another value than a lower rank", name, each.rank),
-              address};
-        }
-      });
-      if (found) return found;
-    }
+    address.tensor = name;
+    const auto unequal = find_unequal_copy(entries, address);
+    if (!unequal) continue;
+    return Finding{
+        fmt::format("{}: rank {} holds another value than a lower rank", name, unequal->rank),
+        unequal};
   }
   return std::nullopt;
 }
