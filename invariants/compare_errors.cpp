@@ -112,6 +112,21 @@ const Policy& native_loss() {
   return policy;
 }
 
+const Policy& subject_scalar(double unit) {
+  static const Policy fine{
+      Policy::Kind::relative_norm, 64 * 0x1p-24,
+      "a mean or a norm over thousands of fp32 terms: rounding of a few u; a wrong factor, count "
+      "or share is far beyond it"};
+  static const Policy exact{Policy::Kind::relative_norm, 64 * 0x1p-53,
+                            "as in fp32, in units of float64's rounding"};
+  static const Policy coarse{
+      Policy::Kind::relative_norm, 4 * 0x1p-9,
+      "a mean or a norm of bf16 terms, itself perhaps rounded to bf16: a few of its u; a lost "
+      "share of 1/k is beyond it, a small one may not be"};
+  if (unit > 0x1p-12) return coarse;
+  return unit < 0x1p-30 ? exact : fine;
+}
+
 ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const> references,
                                const Trace& found, std::int64_t step, const std::string& what) {
   ErrorComparison out;

@@ -13,6 +13,8 @@ namespace shardproof {
 // The policy for native reduction, and the one for a loss under it, with their reasons.
 const Policy& native_gradients();
 const Policy& native_loss();
+// The one for a loss or norm of somebody's program, in its precision (u).
+const Policy& subject_scalar(double unit);
 
 // Per tensor, with 2-norms: ratio = |found - truth| / max(|reference - truth|, u x |truth|), with
 // u = 2^-24 for F32, 2^-9 for BF16 and 2^-53 for F64. Of an element that several ranks hold, the
