@@ -17,6 +17,7 @@ namespace shardproof {
 namespace {
 
 constexpr double absent = -1;
+constexpr double infinite = std::numeric_limits<double>::infinity();
 
 // A window of the truth in double.
 struct TruthWindow {
@@ -42,14 +43,11 @@ class SideDistance {
     walk_.until(truth.bytes.hi(), [&](std::size_t i, const Stretch& each, const std::byte* bytes) {
       add_stretch(truth, entries_[i], each, bytes);
     });
-    for (std::size_t at = 0; at < distance_.size(); ++at) {
-      if (distance_[at] == absent) {
-        out_.problem = fmt::format("nothing at global element {}",
-                                   truth.bytes.lo() + static_cast<std::int64_t>(at));
-        return;
-      }
-      squares_ += distance_[at] * distance_[at];
-    }
+    for (const double each : distance_) squares_ += each * each;
+    const auto hole = std::find(distance_.begin(), distance_.end(), absent);
+    if (hole == distance_.end()) return;
+    out_.problem =
+        fmt::format("nothing at global element {}", truth.bytes.lo() + (hole - distance_.begin()));
   }
 
   TensorDistance finish() {
@@ -64,18 +62,20 @@ class SideDistance {
     const auto from = static_cast<std::size_t>(each.global - truth.bytes.lo());
     values_.resize(count);
     element_values(held.entry.dtype, bytes, values_);
+    const double* want = &truth.values[from];
+    double* distance = &distance_[from];
     double worst = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      double off = std::abs(values_[i] - truth.values[from + i]);
-      if (std::isnan(off)) off = std::numeric_limits<double>::infinity();
-      distance_[from + i] = std::max(distance_[from + i], off);
-      worst = std::max(worst, off);
+      const double off = std::abs(values_[i] - want[i]);
+      const double far = off <= std::numeric_limits<double>::max() ? off : infinite;  // a NaN too
+      distance[i] = distance[i] < far ? far : distance[i];
+      worst = worst < far ? far : worst;
     }
     if (worst <= largest_) return;
     for (std::size_t i = 0; i < count; ++i) {
       const double off = std::abs(values_[i] - truth.values[from + i]);
       if (off <= largest_) continue;  // false for a NaN
-      largest_ = std::isnan(off) ? std::numeric_limits<double>::infinity() : off;
+      largest_ = std::isnan(off) ? infinite : off;
       out_.farthest = each.global + static_cast<std::int64_t>(i);
       out_.expected = truth.values[from + i];
       out_.found = values_[i];

@@ -11,6 +11,18 @@ namespace {
 // Below this, taking pages out costs more than it gives.
 constexpr std::size_t worth_releasing = std::size_t{64} << 10;
 
+// A look at one page maps its neighbours too, those in front of it among them (Linux: an aligned 64
+// KB, or a whole huge page of 2 MB), so that much before what was passed last comes back.
+constexpr std::ptrdiff_t mapped_around = std::ptrdiff_t{4} << 20;
+
+void release_passed(const HeldBytes& held, std::size_t from, std::size_t to) {
+  const std::byte* file = held.file.entries().front().bytes.data();
+  const std::byte* entry = held.entry.bytes.data();
+  const std::ptrdiff_t back =
+      std::min(mapped_around, entry + static_cast<std::ptrdiff_t>(from) - file);
+  release_pages({entry + static_cast<std::ptrdiff_t>(from) - back, entry + to});
+}
+
 }  // namespace
 
 TensorWalk::TensorWalk(const std::vector<HeldBytes>& entries)
@@ -20,14 +32,14 @@ TensorWalk::TensorWalk(const std::vector<HeldBytes>& entries)
 
 TensorWalk::~TensorWalk() {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    release_pages(entries_[i].entry.bytes.subspan(released_[i], passed_[i] - released_[i]));
+    release_passed(entries_[i], released_[i], passed_[i]);
   }
 }
 
 void TensorWalk::release() {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (passed_[i] - released_[i] < worth_releasing) continue;
-    release_pages(entries_[i].entry.bytes.subspan(released_[i], passed_[i] - released_[i]));
+    release_passed(entries_[i], released_[i], passed_[i]);
     released_[i] = passed_[i];
   }
 }
