@@ -45,6 +45,25 @@ TEST(DifferencePrint, IsAnAddressWithBothPatterns) {
             "3f800001");
 }
 
+TEST(DifferencePrint, TellsIndexRanksAndTimesWhereTheyAreKnown) {
+  Difference at{13, "grad", "w", -1, 2, 77, "a", "b"};
+  at.index = {3, 17};
+  at.left_ranks = {0};
+  at.right_ranks = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  at.times = 12345;
+  EXPECT_EQ(at.print(),
+            "step 13, grad w, rank 2, element 77, index [3,17], on rank 0 against ranks "
+            "1,2,3,4,5,6,7,8 and 2 more: expected a, found b, 1.23e+04 x the rounding error");
+  const Json json = at.to_json();
+  EXPECT_EQ(json.at("index"), Json({3, 17}));
+  EXPECT_EQ(json.at("expected_ranks"), Json({0}));
+  EXPECT_EQ(json.at("found_ranks").size(), 10u);
+  EXPECT_EQ(json.at("times"), 12345);
+  for (const char* key : {"index", "expected_ranks", "found_ranks", "times"}) {
+    EXPECT_FALSE(Difference{}.to_json().contains(key)) << key;
+  }
+}
+
 TEST(DifferencePrint, LeavesOutWhatIsNotKnown) {
   Difference scalar;
   scalar.step = 2;

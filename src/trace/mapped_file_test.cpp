@@ -24,6 +24,17 @@ TEST(MappedFile, AnEmptyFileIsEmpty) {
   EXPECT_TRUE(MappedFile(folder.file("f")).text().empty());
 }
 
+TEST(MappedFile, PagesThatWereReleasedAreReadAgain) {
+  TempFolder folder;
+  const std::string text = std::string(100000, 'a') + std::string(100000, 'b');
+  folder.write("f", text);
+  const MappedFile file(folder.file("f"));
+  EXPECT_EQ(file.text(), text);
+  release_pages(file.bytes().subspan(5000, 150000));
+  release_pages({});
+  EXPECT_EQ(file.text(), text);
+}
+
 TEST(MappedFile, FailuresNameFileAndOperation) {
   TempFolder folder;
   const Error missing = error_of([&] { MappedFile file(folder.file("none")); });
