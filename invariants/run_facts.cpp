@@ -153,6 +153,8 @@ std::string comparison_obstacle(const Trace& expected, const Trace& found) {
       }
     }
   }
+  const std::string digits = digits_obstacle(expected, found);
+  if (!digits.empty()) return digits;
   const auto code = [](const Trace& trace) {
     const Json& run = trace.ranks.front().run;
     return run.is_object() && run.contains("code") ? run["code"].dump() : std::string();
@@ -160,7 +162,7 @@ std::string comparison_obstacle(const Trace& expected, const Trace& found) {
   if (code(expected) != code(found)) {
     return fmt::format("the legs ran different programs ({} and {})", code(expected), code(found));
   }
-  return digits_obstacle(expected, found);
+  return "";
 }
 
 }  // namespace shardproof
