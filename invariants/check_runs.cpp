@@ -16,9 +16,8 @@ namespace {
 Verdict judge(Verdict verdict, const Trace& expected, const Trace& found, std::int64_t from,
               std::int64_t to) {
   const RunComparison runs = compare_runs(expected, found, from, to);
-  if (const std::string import = imported_text(expected, found); !import.empty()) {
-    verdict.notes.push_back(import);
-  }
+  const std::string import = imported_text(expected, found);
+  if (runs.first && !import.empty()) verdict.notes.push_back(import);
   if (runs.first)
     return fails(
         verdict,
@@ -26,7 +25,7 @@ Verdict judge(Verdict verdict, const Trace& expected, const Trace& found, std::i
         runs.first);
   verdict.notes.push_back(
       fmt::format("{} steps and {} tensor digests or elements equal", runs.steps, runs.tensors));
-  if (const std::string import = imported_text(expected, found); !import.empty()) {
+  if (!import.empty()) {
     return undecided(verdict, fmt::format("{}; {}", import, fmt::join(runs.incomparable, "; ")));
   }
   if (!runs.incomparable.empty()) return undecided(verdict, runs.incomparable.front());

@@ -73,6 +73,19 @@ TEST_F(Imports, WithTheSameScalarsAreTheSameInScalarsAlone) {
   }
 }
 
+// A program may log every tenth step: what it did not log is not counted, nor walked through.
+TEST_F(Imports, CountTheStepsThatWereLogged) {
+  const std::vector<Line> sparse = {{1, "8.0"}, {10, "7.0"}, {1000000000, "6.0"}};
+  const Verdict verdict = check_layout(titan(sparse), titan(sparse));
+  expect_undecided(verdict, {"not traced at step 0: "});
+  EXPECT_EQ(verdict.reason.find("not traced at step 9"), std::string::npos) << verdict.reason;
+  EXPECT_TRUE(has_note(verdict, "3 steps and 0 tensor"));
+  EXPECT_TRUE(has_note(check_scalars(titan(sparse), titan(sparse)), "equal: loss (3 steps)"));
+  const Verdict missing = check_layout(titan(sparse), titan({sparse[0], sparse[2]}));
+  EXPECT_EQ(missing.outcome, Outcome::fail);
+  EXPECT_EQ(missing.difference->step, 9);
+}
+
 TEST_F(Imports, ThatDifferAreFailedByStepAndScalar) {
   std::vector<Line> other = two;
   other[1].norm = "1.4001";
