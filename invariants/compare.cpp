@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "invariants/run_facts.h"
 #include "invariants/tensor_grid.h"
+#include "trace/missing.h"
 
 namespace shardproof {
 namespace {
@@ -39,8 +41,33 @@ std::optional<Difference> compare_step_records(const Trace& expected, const Trac
   return std::nullopt;
 }
 
+// All from..to: tensors may be there where no step event is. Of imports, which have no tensors and
+// may lack most steps, those that a side has.
+std::vector<std::int64_t> steps_between(const Trace& expected, const Trace& found,
+                                        std::int64_t from, std::int64_t to) {
+  std::set<std::int64_t> steps;
+  if (imported_from(expected) || imported_from(found)) {
+    for (const Trace* side : {&expected, &found}) {
+      const std::vector<std::int64_t> numbers = side->step_numbers();
+      steps.insert(std::lower_bound(numbers.begin(), numbers.end(), from),
+                   std::upper_bound(numbers.begin(), numbers.end(), to));
+    }
+  } else {
+    for (std::int64_t step = from; step <= to; ++step) steps.insert(steps.end(), step);
+  }
+  return {steps.begin(), steps.end()};
+}
+
+bool lacks_samples(const Trace& trace, std::int64_t step) {
+  return std::any_of(trace.ranks.begin(), trace.ranks.end(), [&](const RankTrace& rank) {
+    const StepRecord* record = rank.find_step(step);
+    return record != nullptr && is_missing(*record, "samples");
+  });
+}
+
 std::optional<Difference> compare_samples(const Trace& expected, const Trace& found,
                                           std::int64_t step) {
+  if (lacks_samples(expected, step) || lacks_samples(found, step)) return std::nullopt;
   const std::vector<std::int64_t> want = world_samples(expected, step);
   const std::vector<std::int64_t> have = world_samples(found, step);
   if (want == have) return std::nullopt;
@@ -67,7 +94,7 @@ std::optional<Difference> compare_scalars(const StepRecord& expected, const Step
   Difference out;
   out.step = expected.step;
   const auto differ = [&](const char* phase, const std::string& left, const std::string& right) {
-    if (left == right) return false;
+    if (left == right || is_missing(expected, phase) || is_missing(found, phase)) return false;
     out.phase = phase;
     out.left = left;
     out.right = right;
@@ -87,6 +114,14 @@ std::optional<Difference> compare_scalars(const StepRecord& expected, const Step
     return out;
   }
   return std::nullopt;
+}
+
+std::string uncompared(const StepRecord& expected, const StepRecord& found) {
+  std::vector<std::string> keys = missing_keys(expected);
+  for (const std::string& key : missing_keys(found)) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  }
+  return fmt::format("{}", fmt::join(keys, ", "));
 }
 
 std::vector<std::int64_t> world_samples(const Trace& trace, std::int64_t step) {
@@ -115,8 +150,13 @@ RunComparison compare_runs(const Trace& expected, const Trace& found, std::int64
     if (both && tensors(from - 1, what)) return out;
   }
   const std::int64_t before = out.tensors;
+<<<<<<< HEAD
   const bool moments = must_have_moments(expected) || must_have_moments(found);
   for (std::int64_t step = from; step <= to; ++step) {
+=======
+  std::string said_lacking;  // a line says it once, not at each of many steps
+  for (const std::int64_t step : steps_between(expected, found, from, to)) {
+>>>>>>> wt-import
     std::vector<std::string> untraced;
     const auto kind = [&](const char* what) {
       const std::int64_t compared = out.tensors;
@@ -135,6 +175,13 @@ RunComparison compare_runs(const Trace& expected, const Trace& found, std::int64
       out.incomparable.push_back(
           fmt::format("no {} was traced at step {}", fmt::join(untraced, " and "), step));
     }
+    const StepRecord *left = expected.ranks.front().find_step(step),
+                     *right = found.ranks.front().find_step(step);
+    const std::string lacking = left && right ? uncompared(*left, *right) : "";
+    if (!lacking.empty() && lacking != said_lacking) {
+      out.incomparable.push_back(fmt::format("not traced at step {}: {}", step, lacking));
+    }
+    said_lacking = lacking;
     ++out.steps;
   }
   if (out.tensors == before) out.incomparable.push_back("no tensor of any step was traced");

@@ -111,8 +111,9 @@ int diff_two(const Arguments& arguments) {
       fmt::print("{}\n", verdict.difference ? verdict.difference->print() : verdict.reason);
       if (by_rounding && verdict.difference) fmt::print("{}\n", verdict.reason);
     }
-    const bool tolerant = by_rounding || is_native(reference) || is_native(other);
-    for (const std::string& note : tolerant ? verdict.notes : std::vector<std::string>()) {
+    const bool noted =
+        by_rounding || is_native(reference) || is_native(other) || imported_from(other).has_value();
+    for (const std::string& note : noted ? verdict.notes : std::vector<std::string>()) {
       fmt::print("{}\n", note);
     }
   }
@@ -187,6 +188,7 @@ void add_trace(CLI::App& app, int& status) {
       "and the output says so; on one layout bit for bit. Needs --trace-tensors -1,0 (or all).\n"
       "Exit codes as diff(1): 0 the same, 1 different, 2 trouble (nothing to compare, bad input).");
   diff->callback([arguments, &status] { status = judged(diff_two, *arguments); });
+  add_trace_import(*verb, status);
 }
 
 }  // namespace shardproof
