@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "invariants/cover_findings.h"
 #include "invariants/ruling.h"
 #include "invariants/run_facts.h"
 #include "invariants/tensor_grid.h"
@@ -23,127 +24,6 @@ struct Need {
 constexpr Need needs[] = {
     {"param", ""}, {"grad", ""}, {"moment", "/exp_avg"}, {"moment", "/exp_avg_sq"}};
 constexpr Need master{"moment", "/master"};  // where the trainer keeps any
-
-struct Finding {
-  std::string reason;
-  std::optional<Difference> difference;
-  bool undecided = false;
-};
-
-struct HeldPlace {
-  int rank = 0;
-  TensorPlace place;
-};
-using PlaceMap = std::map<std::string, std::vector<HeldPlace>>;
-
-PlaceMap places_at(const Trace& trace, std::int64_t step, const std::string& what) {
-  PlaceMap out;
-  for (const RankTrace& rank : trace.ranks) {
-    for (const TensorRecord& record : rank.tensors) {
-      if (record.step != step || record.what != what) continue;
-      check_place(record.place, fmt::format("rank {} step {} {}", rank.rank, step, what));
-      out[record.place.name].push_back({rank.rank, record.place});
-    }
-  }
-  if (!out.empty()) return out;
-  for (const auto& [name, entries] : bytes_at(trace, step, what)) {
-    for (const HeldBytes& each : entries) out[name].push_back({each.rank, each.entry.place});
-  }
-  return out;
-}
-
-std::optional<Finding> find_hole(const std::string& name, const std::vector<HeldPlace>& places,
-                                 Difference address) {
-  const Shape& global = places.front().place.global_shape;
-  const std::int64_t count = element_count(global);
-  std::int64_t held = 0;
-  for (const HeldPlace& each : places) {
-    if (each.place.global_shape != global) {
-      return Finding{fmt::format("ranks {} and {} claim different global shapes for {}",
-                                 places.front().rank, each.rank, name),
-                     address};
-    }
-    held += elements_of(each.place).size();
-  }
-  address.left = fmt::format("{} elements", count);
-  address.right = fmt::format("{} elements", held);
-  if (held < count) {
-    return Finding{fmt::format("{}: {} of {} elements are on no rank", name, count - held, count),
-                   address};
-  }
-  std::vector<bool> seen(static_cast<std::size_t>(count));
-  for (const HeldPlace& each : places) {
-    for_each_stretch(each.place, [&](std::int64_t global_index, std::int64_t, std::int64_t n) {
-      std::fill_n(seen.begin() + global_index, n, true);
-    });
-  }
-  const auto hole = std::find(seen.begin(), seen.end(), false);
-  if (hole == seen.end()) return std::nullopt;
-  const std::int64_t at = hole - seen.begin();
-  address.right = fmt::format("a hole at global element {}", at);
-  return Finding{fmt::format("{}: element {} is on no rank", name, at), address};
-}
-
-// Digests of equal places must be equal; digests of places that overlap otherwise need bytes.
-std::optional<Finding> find_unequal_digest(const DigestMap& digests, Difference address) {
-  for (const auto& [key, held] : digests) {
-    for (const HeldDigest& each : held) {
-      if (each.digest == held.front().digest) continue;
-      address.tensor = key.name;
-      address.piece = each.piece;
-      address.rank = each.rank;
-      address.left = fmt::format("rank {} sha256 {:.16}", held.front().rank, held.front().digest);
-      address.right = fmt::format("sha256 {:.16}", each.digest);
-      return Finding{fmt::format("{}: ranks {} and {} hold different elements [{}:{}]", key.name,
-                                 held.front().rank, each.rank, key.lo, key.hi),
-                     address};
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<Finding> find_unequal_bytes(const BytesMap& bytes, Difference address) {
-  for (const auto& [name, entries] : bytes) {
-    const GlobalTensor whole = assemble(entries);
-    const std::size_t width = size_of(whole.dtype);
-    for (const HeldBytes& each : entries) {
-      std::optional<Finding> found;
-      for_each_stretch(each.entry.place, [&](std::int64_t global, std::int64_t local,
-                                             std::int64_t n) {
-        for (std::int64_t i = 0; i < n && !found; ++i) {
-          const std::byte* left = &whole.bytes[static_cast<std::size_t>(global + i) * width];
-          const std::byte* right = &each.entry.bytes[static_cast<std::size_t>(local + i) * width];
-          if (same_element(whole.dtype, left, right)) continue;
-          address.tensor = name;
-          address.piece = each.entry.place.piece;
-          address.rank = each.rank;
-          address.element = elements_of(each.entry.place).lo + local + i;
-          address.left = element_hex(whole.dtype, left);
-          address.right = element_hex(whole.dtype, right);
-          found = Finding{
-              fmt::format("{}: rank {} holds another value than a lower rank", name, each.rank),
-              address};
-        }
-      });
-      if (found) return found;
-    }
-  }
-  return std::nullopt;
-}
-
-// Whether some element is held by places that are not the same: digests cannot compare those.
-bool overlap_across_cuts(const std::vector<HeldPlace>& places) {
-  std::set<std::tuple<Shape, Shape, std::int64_t, std::int64_t>> distinct;
-  std::int64_t held = 0;
-  for (const HeldPlace& each : places) {
-    const ElementRange range = elements_of(each.place);
-    if (distinct.insert({each.place.box.offsets, each.place.box.shape, range.lo, range.hi})
-            .second) {
-      held += range.size();
-    }
-  }
-  return held > element_count(places.front().place.global_shape);
-}
 
 // The first of the named parameters that lacks what it needs at a step. Where all lack it, a trace
 // that does not say that it traces everything may not have captured it; nor may one that is kept to
@@ -180,77 +60,11 @@ std::optional<Finding> find_missing(const Trace& trace, std::int64_t step, const
                  address};
 }
 
-std::optional<Finding> find_problem(const Trace& trace, std::int64_t step,
-                                    const std::string& what) {
-  Difference address;
-  address.step = step;
-  address.phase = what;
-  const PlaceMap places = places_at(trace, step, what);
-  for (const auto& [name, held] : places) {
-    address.tensor = name;
-    if (auto found = find_hole(name, held, address)) return found;
-  }
-  const BytesMap bytes = bytes_at(trace, step, what);
-  if (auto found = find_unequal_bytes(bytes, address)) return found;
-  address.tensor.clear();
-  if (auto found = find_unequal_digest(digests_at(trace, step, what), address)) return found;
-  for (const auto& [name, held] : places) {
-    if (bytes.empty() && overlap_across_cuts(held)) {
-      return Finding{fmt::format("{} at step {}: places overlap that are cut differently, and no "
-                                 "bytes were captured",
-                                 name, step),
-                     std::nullopt, true};
-    }
-  }
-  return std::nullopt;
-}
-
-// A box of a tensor has one number, on all ranks and at all steps: it is part of every address.
-std::optional<Finding> find_renumbered(const Trace& trace) {
-  std::map<std::tuple<std::string, Shape, Shape>, int> numbers;
-  for (const RankTrace& rank : trace.ranks) {
-    for (const TensorRecord& record : rank.tensors) {
-      const TensorPlace& place = record.place;
-      const auto [known, fresh] =
-          numbers.try_emplace({place.name, place.box.offsets, place.box.shape}, place.piece);
-      if (fresh || known->second == place.piece) continue;
-      Difference address;
-      address.step = record.step;
-      address.phase = record.what;
-      address.tensor = place.name;
-      address.rank = rank.rank;
-      address.left = fmt::format("piece {}", known->second);
-      address.right = fmt::format("piece {}", place.piece);
-      return Finding{fmt::format("{}: one box is piece {} and piece {}", place.name, known->second,
-                                 place.piece),
-                     address};
-    }
-  }
-  return std::nullopt;
-}
-
 // The parameters of the first traced step.
 std::set<std::string> initial_names(const Trace& trace, std::int64_t first) {
   std::set<std::string> out;
   for (const auto& [name, places] : places_at(trace, first, "param")) out.insert(name);
   return out;
-}
-
-// A parameter that the first traced step did not have: where was it, and what are its values from?
-std::optional<Finding> find_new(const Trace& trace, std::int64_t step,
-                                const std::set<std::string>& names) {
-  for (const auto& [name, places] : places_at(trace, step, "param")) {
-    if (names.contains(name)) continue;
-    Difference address;
-    address.step = step;
-    address.phase = "param";
-    address.tensor = name;
-    address.rank = places.front().rank;
-    address.left = "nothing, as at the first traced step";
-    address.right = "a parameter";
-    return Finding{fmt::format("the param {} first appears at step {}", name, step), address};
-  }
-  return std::nullopt;
 }
 
 bool has_masters(const Trace& trace) {

@@ -21,14 +21,16 @@ struct Problem {
   std::string text;
 };
 
-// The ranks that must see the same samples have the same data coordinates.
+// The ranks that must see the same samples have the same data coordinates: those of all axes but
+// the ones along which a model copy is split.
 std::string data_coordinates(const RankTrace& rank) {
   if (rank.run.is_object() && rank.run.contains("coords")) {
-    const Json& coords = rank.run["coords"];
-    const auto at = [&](const char* axis) {
-      return coords.contains(axis) ? coords[axis].dump() : std::string("0");
-    };
-    return at("dp") + "," + at("ep");
+    std::string out;
+    for (const auto& [axis, at] : rank.run["coords"].items()) {
+      const bool splits = axis == "tp" || axis == "pp" || axis == "cp" || axis == "sp";
+      if (!splits) out += fmt::format("{}={} ", axis, at.dump());
+    }
+    return out;
   }
   return std::to_string(rank.rank);
 }

@@ -15,33 +15,6 @@
 namespace shardproof {
 namespace {
 
-std::optional<Difference> scalar_difference(const Trace& trace) {
-  for (const std::int64_t step : trace.step_numbers()) {
-    const StepRecord* first = trace.ranks.front().find_step(step);
-    for (const RankTrace& rank : trace.ranks) {
-      const StepRecord* record = rank.find_step(step);
-      std::optional<Difference> out;
-      if (first == nullptr || record == nullptr) {
-        out = Difference{step,
-                         "step",
-                         "",
-                         -1,
-                         rank.rank,
-                         -1,
-                         first ? "done" : "missing",
-                         record ? "done" : "missing"};
-        if (out->left == out->right) out.reset();
-      } else {
-        out = compare_scalars(*first, *record);
-      }
-      if (!out) continue;
-      out->rank = rank.rank;
-      return out;
-    }
-  }
-  return std::nullopt;
-}
-
 // The element at which two ranks of a captured step first differ, where bytes were captured.
 void refine(const Trace& trace, Difference& address, const DigestKey& key, int reference) {
   const BytesMap bytes = bytes_at(trace, address.step, "param");
@@ -152,7 +125,7 @@ Verdict check_replicas(const Trace& trace) {
     return undecided(
         verdict, fmt::format("{} of {} ranks wrote a trace", trace.ranks.size(), trace.world()));
   }
-  if (const auto difference = scalar_difference(trace)) {
+  if (const auto difference = rank_difference(trace)) {
     return fails(verdict,
                  fmt::format("ranks {} and {} report different scalars at step {}",
                              trace.ranks.front().rank, difference->rank, difference->step),

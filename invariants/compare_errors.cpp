@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <set>
 
 #include "invariants/tensor_distance.h"
@@ -17,20 +16,12 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-// What a reference is off; empty when it does not hold the tensor whole.
-std::optional<double> reference_error(const BytesMap& reference, const std::string& name,
-                                      const GlobalTensor& truth) {
-  const auto held = reference.find(name);
-  if (held == reference.end()) return std::nullopt;
-  const TensorDistance errors = distance_from(held->second, truth);
-  if (!errors.problem.empty() || !std::isfinite(errors.norm)) return std::nullopt;
-  return errors.norm;
-}
-
-double allowed_error(const std::vector<double>& references, double least, Dtype truth) {
+// What is allowed of a tensor: `least`, or what the references are off. Beside a `truth` more exact
+// than they are, no more than policy.bound x the first.
+double allowed_error(const std::vector<double>& references, double least, bool exact_truth) {
   double allowed = least;
   if (!references.empty()) allowed = std::max(least, references.front());
-  const double widest = truth == Dtype::f64 ? native_gradients().bound * allowed : infinite;
+  const double widest = exact_truth ? native_gradients().bound * allowed : infinite;
   for (const double each : references) allowed = std::max(allowed, std::min(each, widest));
   return allowed;
 }
@@ -42,27 +33,64 @@ void keep_worst(ErrorComparison& out, double ratio, const Difference& address) {
   out.worst = address;
 }
 
-void judge_tensor(const std::vector<HeldBytes>& entries, const GlobalTensor& truth, double allowed,
-                  Difference address, ErrorComparison& out) {
-  const TensorDistance errors = distance_from(entries, truth);
-  if (!errors.problem.empty()) {
-    address.left = fmt::format("shape [{}], whole", fmt::join(truth.shape, ","));
-    address.right = errors.problem;
+// A tensor of each side, and where it is.
+struct Sides {
+  const std::vector<HeldBytes>& truth;
+  std::vector<const std::vector<HeldBytes>*> references;
+  const std::vector<HeldBytes>& found;
+  Difference address;
+};
+
+// Empty when a reference holds the tensor whole and finite everywhere.
+std::string reference_problem(const Sides& sides, const Distances& distances) {
+  for (std::size_t i = 1; i < distances.sides.size(); ++i) {
+    const TensorDistance& each = distances.sides[i];
+    if (each.problem.empty() && std::isfinite(each.norm)) continue;
+    return fmt::format("the reference lacks {} {}", sides.address.phase, sides.address.tensor);
+  }
+  return "";
+}
+
+void judge_tensor(const Sides& sides, ErrorComparison& out) {
+  const Dtype dtype = sides.found.front().entry.dtype;
+  const double unit = roundoff(dtype);
+  Difference address = sides.address;
+  std::vector<const std::vector<HeldBytes>*> all = {&sides.found};
+  all.insert(all.end(), sides.references.begin(), sides.references.end());
+  const Distances distances = distances_from(sides.truth, all);
+  out.incomparable = reference_problem(sides, distances);
+  if (unit == 0) {
+    out.incomparable =
+        fmt::format("{} {} is neither F32, BF16 nor F64", address.phase, address.tensor);
+  }
+  if (!out.incomparable.empty()) return;
+  std::vector<double> references;
+  for (std::size_t i = 1; i < distances.sides.size(); ++i) {
+    references.push_back(distances.sides[i].norm);
+  }
+  const bool exact = sides.truth.front().entry.dtype == Dtype::f64 && dtype != Dtype::f64;
+  const double allowed = allowed_error(references, unit * distances.norm, exact);
+  const double worst =
+      references.empty() ? 0 : *std::max_element(references.begin(), references.end());
+  ++out.tensors;
+  out.unit = std::max(out.unit, unit);
+  out.norm = std::hypot(out.norm, distances.norm);
+  out.allowed = std::hypot(out.allowed, allowed);
+  out.reference = std::hypot(out.reference, worst);
+  const TensorDistance& found = distances.sides.front();
+  if (!found.problem.empty()) {
+    address.left = fmt::format("shape [{}], whole",
+                               fmt::join(sides.truth.front().entry.place.global_shape, ","));
+    address.right = found.problem;
     return keep_worst(out, infinite, address);
   }
-  if (errors.farthest >= 0) {
-    const Located at = locate(entries, errors.farthest);
-    address.rank = errors.rank;
-    address.piece = at.piece;
-    address.element = at.element;
-    const auto index = static_cast<std::size_t>(errors.farthest) * size_of(truth.dtype);
-    address.left =
-        fmt::format("{:.9g} ({}; the tensor within {:.2g})",
-                    element_value(truth.dtype, &truth.bytes[index]), name(truth.dtype), allowed);
-    address.right = fmt::format("{:.9g} (the tensor off by {:.2g})", errors.found, errors.norm);
-  }
+  tell_farthest(address, found, sides.truth, sides.found);
+  address.left += fmt::format("; the tensor within {:.2g}", allowed);
+  address.right += fmt::format("; the tensor off by {:.2g}", found.norm);
   // Equal to a truth of zeros where the reference is too: 0 / 0.
-  keep_worst(out, errors.norm == 0 ? 0 : errors.norm / allowed, address);
+  const double ratio = found.norm == 0 ? 0 : found.norm / allowed;
+  if (std::isfinite(ratio)) address.times = ratio;
+  keep_worst(out, ratio, address);
 }
 
 }  // namespace
@@ -84,6 +112,21 @@ const Policy& native_loss() {
   return policy;
 }
 
+const Policy& subject_scalar(double unit) {
+  static const Policy fine{
+      Policy::Kind::relative_norm, 64 * 0x1p-24,
+      "a mean or a norm over thousands of fp32 terms: rounding of a few u; a wrong factor, count "
+      "or share is far beyond it"};
+  static const Policy exact{Policy::Kind::relative_norm, 64 * 0x1p-53,
+                            "as in fp32, in units of float64's rounding"};
+  static const Policy coarse{
+      Policy::Kind::relative_norm, 4 * 0x1p-9,
+      "a mean or a norm of bf16 terms, itself perhaps rounded to bf16: a few of its u; a lost "
+      "share of 1/k is beyond it, a small one may not be"};
+  if (unit > 0x1p-12) return coarse;
+  return unit < 0x1p-30 ? exact : fine;
+}
+
 ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const> references,
                                const Trace& found, std::int64_t step, const std::string& what) {
   ErrorComparison out;
@@ -100,7 +143,10 @@ ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const>
     for (const auto& [name, entries] : *map) names.insert(name);
   }
   for (const std::string& name : names) {
-    Difference address{step, what, name, -1, -1, -1, "", ""};
+    Difference address;
+    address.step = step;
+    address.phase = what;
+    address.tensor = name;
     const auto want = exact.find(name), have = judged.find(name);
     if (want == exact.end() || have == judged.end()) {
       address.left = want == exact.end() ? "nothing" : "a tensor";
@@ -108,19 +154,17 @@ ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const>
       keep_worst(out, infinite, address);
       continue;
     }
-    const GlobalTensor tensor = assemble(want->second);
-    const double unit = roundoff(have->second.front().entry.dtype);
-    std::vector<double> errors;
+    Sides sides{want->second, {}, have->second, address};
     for (const BytesMap& other : others) {
-      const auto error = reference_error(other, name, tensor);
-      if (!error) out.incomparable = fmt::format("the reference lacks {} {}", what, name);
-      errors.push_back(error.value_or(0));
+      const auto held = other.find(name);
+      if (held != other.end()) sides.references.push_back(&held->second);
     }
-    const double allowed = allowed_error(errors, unit * norm_of(tensor), tensor.dtype);
-    if (unit == 0) out.incomparable = fmt::format("{} {} is neither F32 nor BF16", what, name);
+    if (sides.references.size() != others.size()) {
+      out.incomparable = fmt::format("the reference lacks {} {}", what, name);
+      return out;
+    }
+    judge_tensor(sides, out);
     if (!out.incomparable.empty()) return out;
-    judge_tensor(have->second, tensor, allowed, address, out);
-    ++out.tensors;
   }
   return out;
 }

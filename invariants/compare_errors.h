@@ -13,19 +13,27 @@ namespace shardproof {
 // The policy for native reduction, and the one for a loss under it, with their reasons.
 const Policy& native_gradients();
 const Policy& native_loss();
+// The one for a loss or norm of somebody's program, in its precision (u).
+const Policy& subject_scalar(double unit);
 
 // Per tensor, with 2-norms: ratio = |found - truth| / max(|reference - truth|, u x |truth|), with
-// u = 2^-24 for F32 and 2^-9 for BF16. Of an element that several ranks hold, the worst copy
-// counts. A gradient that cancels (a key's bias has none but rounding) is all noise, and how much
-// depends on shapes: further references beside a float64 truth (cut as the layout is) may widen
-// what the first allows, by policy.bound at most, so that no mistake in them hides one. Without
-// float64 the one that is farthest off counts. `worst` names the tensor with the largest ratio and
-// its farthest element; it fails where `ratio` > policy.bound. A tensor or element that a side
-// lacks, or of another shape, is an infinite ratio.
+// u = 2^-24 for F32, 2^-9 for BF16 and 2^-53 for F64. Of an element that several ranks hold, the
+// worst copy counts. A gradient that cancels (a key's bias has none but rounding) is all noise, and
+// how much depends on shapes: further references beside a float64 truth (cut as the layout is) may
+// widen what the first allows, by policy.bound at most, so that no mistake in them hides one.
+// Without float64 the one that is farthest off counts. `worst` names the tensor with the largest
+// ratio and its farthest element; it fails where `ratio` > policy.bound. A tensor or element that a
+// side lacks, or of another shape, is an infinite ratio.
 struct ErrorComparison {
   std::int64_t tensors = 0;
   double ratio = 0;
-  Difference worst;          // left: what float64 says; right: what was found
+  Difference worst;  // left: what float64 says; right: what was found
+  // 2-norms over all tensors: of the truth, of the error allowed (a ratio of 1), and of what the
+  // references are off, the worst of them in each tensor.
+  double norm = 0;
+  double allowed = 0;
+  double reference = 0;
+  double unit = 0;           // the coarsest u of a judged tensor
   std::string incomparable;  // why nothing can be said; empty otherwise
 };
 ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const> references,

@@ -126,27 +126,26 @@ class StepJudge {
     const BytesMap want = bytes_at(expected_, step_, "grad"),
                    have = bytes_at(found_, step_, "grad");
     if (want.empty() || have.empty()) return;
-    std::map<std::string, GlobalTensor> wholes;
     double squares = 0;
     for (const auto& [name, entries] : want) {
-      const double norm = norm_of(wholes[name] = assemble(entries));
+      const double norm = norm_of(entries);
       squares += norm * norm;
     }
     all_ = std::sqrt(squares);
-    unit_ = roundoff(wholes.begin()->second.dtype);
+    unit_ = roundoff(want.begin()->second.front().entry.dtype);
     if (unit_ == 0) {
       out_.incomparable = "gradients are neither F32 nor BF16";
       return;
     }
     for (const auto& [name, entries] : have) {
-      const auto whole = wholes.find(name);
-      if (whole == wholes.end()) {
+      const auto expected = want.find(name);
+      if (expected == want.end()) {
         missing(name, true);
       } else {
-        judge_tensor(name, entries, whole->second);
+        judge_tensor(name, entries, expected->second);
       }
     }
-    for (const auto& [name, whole] : wholes) {
+    for (const auto& [name, entries] : want) {
       if (!have.contains(name)) missing(name, false);
     }
   }
@@ -159,28 +158,24 @@ class StepJudge {
   }
 
   void judge_tensor(const std::string& name, const std::vector<HeldBytes>& entries,
-                    const GlobalTensor& whole) {
+                    const std::vector<HeldBytes>& expected) {
     ++out_.tensors;
     Difference address = tensor_address(name);
-    const TensorDistance distance = distance_from(entries, whole);
+    const std::vector<HeldBytes>* sides[] = {&entries};
+    const TensorDistance distance = distances_from(expected, sides).sides.front();
     if (!distance.problem.empty()) {
-      address.left = fmt::format("shape [{}], whole", fmt::join(whole.shape, ","));
+      address.left = fmt::format("shape [{}], whole",
+                                 fmt::join(expected.front().entry.place.global_shape, ","));
       address.right = distance.problem;
       return keep(infinite, address);
     }
     const double allowed = native_pair().bound * unit_ * all_;
-    if (distance.farthest >= 0) {
-      const Located at = locate(entries, distance.farthest);
-      address.rank = distance.rank;
-      address.piece = at.piece;
-      address.element = at.element;
-      const auto index = static_cast<std::size_t>(distance.farthest) * size_of(whole.dtype);
-      address.left = fmt::format("{:.9g} (the tensor within {:.2g})",
-                                 element_value(whole.dtype, &whole.bytes[index]), allowed);
-      address.right =
-          fmt::format("{:.9g} (the tensor off by {:.2g})", distance.found, distance.norm);
-    }
-    keep(distance.norm == 0 ? 0 : distance.norm / allowed, address);
+    tell_farthest(address, distance, expected, entries);
+    address.left += fmt::format("; the tensor within {:.2g}", allowed);
+    address.right += fmt::format("; the tensor off by {:.2g}", distance.norm);
+    const double ratio = distance.norm == 0 ? 0 : distance.norm / allowed;
+    if (std::isfinite(ratio)) address.times = ratio;
+    keep(ratio, address);
   }
 
   // Without bytes: norms that differ say that gradients do, equal ones do not say that they agree.

@@ -9,6 +9,8 @@
 #include <set>
 
 #include "base/check.h"
+#include "invariants/compare_elements.h"
+#include "invariants/tensor_distance.h"
 #include "invariants/tensor_grid.h"
 
 namespace shardproof {
@@ -108,82 +110,23 @@ std::int64_t held_elements(const std::vector<HeldBytes>& entries) {
   return out;
 }
 
-// The expected tensor as the rank of `entry` holds it, where it holds the same place.
-const HeldBytes* counterpart(const std::vector<HeldBytes>& expected, const HeldBytes& entry) {
-  for (const HeldBytes& each : expected) {
-    const TensorPlace &a = each.entry.place, &b = entry.entry.place;
-    if (each.rank == entry.rank && a.box == b.box && elements_of(a) == elements_of(b)) return &each;
-  }
-  return nullptr;
-}
-
-// One tensor, element by element: each entry of `found` against the expected whole, or against the
-// same rank's own copy.
-void compare_elements(const std::vector<HeldBytes>& expected, const GlobalTensor& want,
-                      const std::vector<HeldBytes>& found, Difference address,
-                      TensorComparison& out) {
-  const std::size_t width = size_of(want.dtype);
-  std::vector<bool> seen(want.present.size());
-  for (const HeldBytes& each : found) {
-    const TensorFile::Entry& entry = each.entry;
-    if (entry.dtype != want.dtype || entry.place.global_shape != want.shape) {
-      address.rank = each.rank;
-      address.left = fmt::format("{} [{}]", name(want.dtype), fmt::join(want.shape, ","));
-      address.right =
-          fmt::format("{} [{}]", name(entry.dtype), fmt::join(entry.place.global_shape, ","));
-      out.first = address;
-      return;
-    }
-    const HeldBytes* own = counterpart(expected, each);
-    for_each_stretch(entry.place, [&](std::int64_t global, std::int64_t local, std::int64_t n) {
-      for (std::int64_t i = 0; i < n && !out.first; ++i) {
-        const auto at = static_cast<std::size_t>(global + i);
-        const std::size_t mine = static_cast<std::size_t>(local + i) * width;
-        const std::byte* right = &entry.bytes[mine];
-        const std::byte* left = own != nullptr ? &own->entry.bytes[mine] : &want.bytes[at * width];
-        seen[at] = true;
-        ++out.compared;
-        if (want.present[at] && same_element(want.dtype, left, right)) continue;
-        out.first = address;
-        out.first->rank = each.rank;
-        out.first->piece = entry.place.piece;
-        out.first->element = elements_of(entry.place).lo + local + i;
-        out.first->left = want.present[at] ? element_hex(want.dtype, left) : "nothing";
-        out.first->right = element_hex(want.dtype, right);
-      }
-    });
-    if (out.first) return;
-  }
-  for (std::size_t at = 0; at < seen.size(); ++at) {
-    if (seen[at] || !want.present[at]) continue;
-    address.left = fmt::format("{} at global element {}",
-                               element_hex(want.dtype, &want.bytes[at * width]), at);
-    address.right = "nothing";
-    out.first = address;
+// 2-norms of what the first holders have; where the forms differ, by bits after all.
+void compare_norms(const std::vector<HeldBytes>& expected, const std::vector<HeldBytes>& found,
+                   const Policy& policy, Difference address, TensorComparison& out) {
+  check_alike(expected);
+  const TensorFile::Entry& want = expected.front().entry;
+  const std::vector<HeldBytes>* sides[] = {&found};
+  const Distances distances = distances_from(expected, sides);
+  const TensorDistance& distance = distances.sides.front();
+  if (found.front().entry.dtype != want.dtype || !distance.problem.empty()) {
+    compare_elements(expected, found, address, out);
     return;
   }
-}
-
-void compare_norms(const std::vector<HeldBytes>& expected, const GlobalTensor& want,
-                   const std::vector<HeldBytes>& found, const Policy& policy, Difference address,
-                   TensorComparison& out) {
-  const GlobalTensor have = assemble(found);
-  const std::size_t width = size_of(want.dtype);
-  double error = 0, norm = 0;
-  if (have.dtype != want.dtype || have.shape != want.shape || have.present != want.present) {
-    compare_elements(expected, want, found, address, out);
-    return;
-  }
-  for (std::size_t i = 0; i < want.present.size(); ++i) {
-    const double a = element_value(want.dtype, &want.bytes[i * width]);
-    const double b = element_value(have.dtype, &have.bytes[i * width]);
-    error += (a - b) * (a - b);
-    norm += a * a;
-    ++out.compared;
-  }
-  if (std::sqrt(error) <= policy.bound * std::sqrt(norm)) return;  // false for a NaN
+  out.compared += element_count(want.place.global_shape);
+  if (distance.norm <= policy.bound * distances.norm) return;  // false for a NaN
+  tell_farthest(address, distance, expected, found);
   address.left = fmt::format("relative error <= {}", policy.bound);
-  address.right = fmt::format("{}", std::sqrt(error) / std::sqrt(norm));
+  address.right = fmt::format("{}", distance.norm / distances.norm);
   out.first = address;
 }
 
@@ -213,11 +156,10 @@ TensorComparison compare_bytes(const BytesMap& expected, const BytesMap& found, 
       out.first = address;
       return out;
     }
-    const GlobalTensor want = assemble(left->second);
     if (policy.kind == Policy::Kind::bitwise) {
-      compare_elements(left->second, want, right->second, address, out);
+      compare_elements(left->second, right->second, address, out);
     } else {
-      compare_norms(left->second, want, right->second, policy, address, out);
+      compare_norms(left->second, right->second, policy, address, out);
     }
     if (out.first) return out;
   }

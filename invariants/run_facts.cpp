@@ -74,6 +74,35 @@ std::optional<std::string> text_fact(const Trace& trace, const char* pointer) {
   return fact->get<std::string>();
 }
 
+bool says_config(const Trace& trace) {
+  return std::any_of(trace.ranks.begin(), trace.ranks.end(), [](const RankTrace& rank) {
+    return rank.run.is_object() && rank.run.contains("config");
+  });
+}
+
+std::optional<Difference> rank_difference(const Trace& trace) {
+  for (const std::int64_t step : trace.step_numbers()) {
+    const StepRecord* first = trace.ranks.front().find_step(step);
+    for (const RankTrace& rank : trace.ranks) {
+      const StepRecord* record = rank.find_step(step);
+      std::optional<Difference> out;
+      if (first != nullptr && record != nullptr) {
+        out = compare_scalars(*first, *record);
+      } else if (first != record) {
+        out.emplace();
+        out->step = step;
+        out->phase = "step";
+        out->left = first != nullptr ? "done" : "missing";
+        out->right = record != nullptr ? "done" : "missing";
+      }
+      if (!out) continue;
+      out->rank = rank.rank;
+      return out;
+    }
+  }
+  return std::nullopt;
+}
+
 bool is_native(const Trace& trace) {
   return text_fact(trace, "/config/numerics/reduction") == "native";
 }

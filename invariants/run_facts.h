@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "invariants/compare.h"
 #include "trace/reader.h"
 
 namespace shardproof {
@@ -32,6 +33,13 @@ std::string kept_text(const Trace& trace);
 // Of the first rank's run event, by JSON pointer: "/config/training/steps", "/data/size".
 std::optional<std::int64_t> integer_fact(const Trace& trace, const char* pointer);
 std::optional<std::string> text_fact(const Trace& trace, const char* pointer);
+
+// Whether a run event holds a resolved config: our own trainer's does. A trace without one keeps to
+// the public format, and what its optimizer is, is not known.
+bool says_config(const Trace& trace);
+
+// First difference of loss, grad_norm, lr and skipped between the first rank and another.
+std::optional<Difference> rank_difference(const Trace& trace);
 
 // What the run says of its sums: native ones are the backend's own, and their bits depend on the
 // layout, the backend and how the work is divided. A trace that says nothing is not native.

@@ -54,6 +54,61 @@ void check_place(const TensorPlace& place, const std::string& where) {
   }
 }
 
+StretchWalk::StretchWalk(const TensorPlace& place)
+    : lo_(elements_of(place).lo), at_(lo_), hi_(elements_of(place).hi) {
+  const Box& box = place.box;
+  std::int64_t stride = 1;
+  bool side_by_side = true;  // all dims behind this one are held whole
+  for (std::size_t d = box.shape.size(); d-- > 0;) {
+    if (side_by_side) {
+      row_ *= box.shape[d];
+      row_begin_ += box.offsets[d] * stride;
+      side_by_side = box.shape[d] == place.global_shape[d];
+    } else {
+      outer_.push_back({box.offsets[d], box.shape[d], stride});
+    }
+    stride *= place.global_shape[d];
+  }
+}
+
+std::optional<Stretch> StretchWalk::next(std::int64_t end) {
+  if (at_ >= hi_) return std::nullopt;
+  const std::int64_t column = at_ % row_;
+  std::int64_t rest = at_ / row_, index = row_begin_ + column;
+  for (const Dim& dim : outer_) {  // the innermost first
+    index += (dim.offset + rest % dim.size) * dim.stride;
+    rest /= dim.size;
+  }
+  if (index >= end) return std::nullopt;
+  const Stretch out{index, at_ - lo_, std::min({row_ - column, hi_ - at_, end - index})};
+  at_ += out.count;
+  return out;
+}
+
+std::optional<std::int64_t> element_in(const TensorPlace& place, std::int64_t global_index) {
+  std::int64_t number = 0, stride = 1;
+  for (std::size_t d = place.global_shape.size(); d-- > 0;) {
+    if (place.global_shape[d] == 0) return std::nullopt;
+    const std::int64_t at = global_index % place.global_shape[d] - place.box.offsets[d];
+    if (at < 0 || at >= place.box.shape[d]) return std::nullopt;
+    global_index /= place.global_shape[d];
+    number += at * stride;
+    stride *= place.box.shape[d];
+  }
+  const ElementRange range = elements_of(place);
+  if (global_index != 0 || number < range.lo || number >= range.hi) return std::nullopt;
+  return number;
+}
+
+Shape index_of(const Shape& shape, std::int64_t global_index) {
+  Shape out(shape.size());
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    out[d] = global_index % shape[d];
+    global_index /= shape[d];
+  }
+  return out;
+}
+
 DigestMap digests_at(const Trace& trace, std::int64_t step, const std::string& what) {
   DigestMap out;
   for (const RankTrace& rank : trace.ranks) {
@@ -120,38 +175,50 @@ BytesMap bytes_at(const Trace& trace, std::int64_t step, const std::string& what
 
 Located locate(const std::vector<HeldBytes>& entries, std::int64_t global_index) {
   for (const HeldBytes& each : entries) {
-    Located out;
-    for_each_stretch(each.entry.place,
-                     [&](std::int64_t global, std::int64_t local, std::int64_t n) {
-                       if (global_index < global || global_index >= global + n) return;
-                       out = {each.rank, each.entry.place.piece,
-                              elements_of(each.entry.place).lo + local + global_index - global};
-                     });
-    if (out.rank >= 0) return out;
+    const auto number = element_in(each.entry.place, global_index);
+    if (number) return {each.rank, each.entry.place.piece, *number};
   }
   return {};
 }
 
+std::vector<int> holders(const std::vector<HeldBytes>& entries, std::int64_t global_index) {
+  std::set<int> out;
+  for (const HeldBytes& each : entries) {
+    if (element_in(each.entry.place, global_index)) out.insert(each.rank);
+  }
+  return {out.begin(), out.end()};
+}
+
+void check_alike(const std::vector<HeldBytes>& entries) {
+  const TensorFile::Entry& first = entries.front().entry;
+  std::int64_t held = 0;
+  for (const HeldBytes& each : entries) {
+    held += elements_of(each.entry.place).size();
+    if (each.entry.place.global_shape == first.place.global_shape &&
+        each.entry.dtype == first.dtype) {
+      continue;
+    }
+    throw Error(ErrorKind::corrupt, "tensor " + each.entry.place.name,
+                fmt::format("rank {} has another shape or dtype than rank {}", each.rank,
+                            entries.front().rank));
+  }
+  const std::int64_t count = element_count(first.place.global_shape);
+  if (held < count) {  // bounds what is walked or allocated by the bytes that are really there
+    throw Error(ErrorKind::corrupt, "tensor " + first.place.name,
+                fmt::format("{} captured elements of {}", held, count));
+  }
+}
+
 GlobalTensor assemble(const std::vector<HeldBytes>& entries) {
+  check_alike(entries);
   GlobalTensor out;
   out.shape = entries.front().entry.place.global_shape;
   out.dtype = entries.front().entry.dtype;
   const std::size_t width = size_of(out.dtype);
-  std::int64_t held = 0;
-  for (const HeldBytes& each : entries) held += elements_of(each.entry.place).size();
   const std::int64_t count = element_count(out.shape);
-  if (held < count) {  // bounds the allocation by the bytes that are really there
-    throw Error(ErrorKind::corrupt, "tensor " + entries.front().entry.place.name,
-                fmt::format("{} captured elements of {}", held, count));
-  }
   out.bytes.resize(static_cast<std::size_t>(count) * width);
   out.present.resize(static_cast<std::size_t>(count));
   for (const HeldBytes& each : entries) {
-    if (each.entry.place.global_shape != out.shape || each.entry.dtype != out.dtype) {
-      throw Error(ErrorKind::corrupt, "tensor " + each.entry.place.name,
-                  fmt::format("rank {} has another shape or dtype than rank {}", each.rank,
-                              entries.front().rank));
-    }
     for_each_stretch(
         each.entry.place, [&](std::int64_t global, std::int64_t local, std::int64_t n) {
           for (std::int64_t i = 0; i < n; ++i) {
@@ -197,6 +264,49 @@ double element_value(Dtype dtype, const std::byte* data) {
       return load(std::uint8_t{});
   }
   return 0;
+}
+
+namespace {
+
+template <typename T, typename Convert>
+void convert(const std::byte* data, std::span<double> out, const Convert& value_of) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    T raw;
+    std::memcpy(&raw, data + i * sizeof(T), sizeof(T));
+    out[i] = value_of(raw);
+  }
+}
+
+}  // namespace
+
+void element_values(Dtype dtype, const std::byte* data, std::span<double> out) {
+  const auto same = [](auto value) { return static_cast<double>(value); };
+  switch (dtype) {
+    case Dtype::f32:
+      return convert<float>(data, out, same);
+    case Dtype::f64:
+      return convert<double>(data, out, same);
+    case Dtype::bf16:
+      return convert<std::uint16_t>(data, out, bf16_to_float);
+    case Dtype::f16:
+      return convert<std::uint16_t>(data, out, f16_to_float);
+    case Dtype::i32:
+      return convert<std::int32_t>(data, out, same);
+    case Dtype::i64:
+      return convert<std::int64_t>(data, out, same);
+    case Dtype::u8:
+      return convert<std::uint8_t>(data, out, same);
+  }
+}
+
+double roundings_apart(Dtype dtype, double a, double b) {
+  const double u = dtype == Dtype::f64    ? 0x1p-53
+                   : dtype == Dtype::f32  ? 0x1p-24
+                   : dtype == Dtype::f16  ? 0x1p-11
+                   : dtype == Dtype::bf16 ? 0x1p-9
+                                          : 0;
+  const double times = std::abs(a - b) / (u * std::max(std::abs(a), std::abs(b)));
+  return u > 0 && std::isfinite(times) ? times : 0;
 }
 
 bool same_element(Dtype dtype, const std::byte* a, const std::byte* b) {

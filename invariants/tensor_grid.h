@@ -6,7 +6,10 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -47,28 +50,42 @@ std::vector<std::int64_t> tensor_steps(const Trace& trace, const std::string& wh
 ElementRange elements_of(const TensorPlace& place);
 void check_place(const TensorPlace& place, const std::string& where);  // Error corrupt
 
-// Calls f(global_index, local_index, count) for each contiguous stretch of a place, in order.
-// `local_index` counts from the first element of the place.
+// Elements of a place that lie side by side in the global tensor too. `local` counts from the first
+// element of the place.
+struct Stretch {
+  std::int64_t global = 0;
+  std::int64_t local = 0;
+  std::int64_t count = 0;
+};
+
+// The stretches of a place, in order; both numbers ascend. Precondition: check_place passed.
+class StretchWalk {
+ public:
+  explicit StretchWalk(const TensorPlace& place);
+  // The next one in front of the global element `end`, cut there where it goes on behind it.
+  std::optional<Stretch> next(std::int64_t end = std::numeric_limits<std::int64_t>::max());
+
+ private:
+  struct Dim {
+    std::int64_t offset, size, stride;
+  };
+  std::vector<Dim> outer_;      // dims of which a stretch has one index
+  std::int64_t row_ = 1;        // elements of the box that lie side by side
+  std::int64_t row_begin_ = 0;  // where a row begins behind its outer indices
+  std::int64_t lo_, at_, hi_;   // elements of the box
+};
+
+// Calls f(global_index, local_index, count) for each stretch of a place.
 template <typename F>
 void for_each_stretch(const TensorPlace& place, const F& f) {
-  const Shape& global = place.global_shape;
-  const std::int64_t row = global.empty() ? 1 : place.box.shape.back();
-  const ElementRange range = elements_of(place);
-  for (std::int64_t i = range.lo; i < range.hi;) {
-    std::int64_t rest = i / row, stride = 1, index = 0;
-    const std::int64_t column = i % row;
-    for (std::size_t d = global.size(); d-- > 0;) {
-      const bool last = d + 1 == global.size();
-      const std::int64_t at = last ? column : rest % place.box.shape[d];
-      if (!last) rest /= place.box.shape[d];
-      index += (place.box.offsets[d] + at) * stride;
-      stride *= global[d];
-    }
-    const std::int64_t count = std::min(row - column, range.hi - i);
-    f(index, i - range.lo, count);
-    i += count;
-  }
+  StretchWalk walk(place);
+  while (const auto each = walk.next()) f(each->global, each->local, each->count);
 }
+
+// The number of a global element in a place's box; nothing where the place does not hold it.
+std::optional<std::int64_t> element_in(const TensorPlace& place, std::int64_t global_index);
+// [3,17]
+Shape index_of(const Shape& shape, std::int64_t global_index);
 
 // One captured entry of one rank; `file` keeps the bytes mapped.
 struct HeldBytes {
@@ -88,6 +105,10 @@ struct Located {
   std::int64_t element = -1;
 };
 Located locate(const std::vector<HeldBytes>& entries, std::int64_t global_index);
+// The ranks that hold it, ascending, each once.
+std::vector<int> holders(const std::vector<HeldBytes>& entries, std::int64_t global_index);
+// Error corrupt unless all entries claim one shape and dtype and hold as many elements as it has.
+void check_alike(const std::vector<HeldBytes>& entries);
 
 // A tensor put together from entries. The first holder of an element counts.
 struct GlobalTensor {
@@ -105,5 +126,9 @@ GlobalTensor assemble(const std::vector<HeldBytes>& entries);
 std::string element_hex(Dtype dtype, const std::byte* data);
 bool same_element(Dtype dtype, const std::byte* a, const std::byte* b);
 double element_value(Dtype dtype, const std::byte* data);
+void element_values(Dtype dtype, const std::byte* data, std::span<double> out);
+// How many roundings of its dtype two values are apart: |a - b| / (u x the larger); 0 where that
+// is no number, or the dtype does not round.
+double roundings_apart(Dtype dtype, double a, double b);
 
 }  // namespace shardproof

@@ -24,6 +24,11 @@ struct Difference {
   std::int64_t element = -1;  // row-major in the piece; -1: only a block or digest is known
   std::string left;           // bit pattern expected
   std::string right;          // bit pattern found
+  // What is printed only where it is known:
+  std::vector<std::int64_t> index = {};  // of the element in the global tensor, such as [3,17]
+  std::vector<int> left_ranks = {};      // the ranks that hold the element on the expected side
+  std::vector<int> right_ranks = {};     // and on the side that is judged
+  double times = 0;  // apart by how many times the rounding error: u x |value|, or what is allowed
 
   std::string print() const;  // one line
   Json to_json() const;

@@ -24,4 +24,8 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
+// Takes pages of a mapped file out of this process's memory; the next look maps them again. For
+// what is read once, in order: files larger than memory.
+void release_pages(std::span<const std::byte> bytes);
+
 }  // namespace shardproof
