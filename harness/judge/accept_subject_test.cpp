@@ -119,13 +119,13 @@ TEST_F(AcceptSubject, CatchesEachWrongByItsCheck) {
 
 TEST_F(AcceptSubject, CatchesAJobThatDoesNotEndWithItsRank) {
   Json subject = fake_subject();
-  subject["subject"]["deadline"] = 3;
+  subject["subject"]["deadline"] = 2;
   subject["layout"]["dp2"] = fake_layout(2, "deaf");
-  const Outcomes deaf = run(subject, {"--only", "kill"});
+  const Outcomes deaf = run(subject, {"--only", "kill", "--at-once", "8"});
   EXPECT_EQ(deaf.exit_code, 1) << deaf.screen;
   EXPECT_EQ(deaf.of("kill", "dp2: SIGKILL for rank 1 in backward"), "fail") << deaf.screen;
   subject["layout"]["dp2"] = fake_layout(2, "leaves_ranks");
-  const Outcomes leaves = run(subject, {"--only", "kill"});
+  const Outcomes leaves = run(subject, {"--only", "kill", "--at-once", "8"});
   EXPECT_EQ(leaves.of("kill", "dp2: SIGKILL for rank 1 in backward"), "fail") << leaves.screen;
 }
 

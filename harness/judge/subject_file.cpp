@@ -88,10 +88,12 @@ Take check_names(std::optional<std::vector<std::string>>& member) {
 
 // What stands in braces and is no shell variable.
 std::vector<std::string> placeholders(const std::string& text) {
-  static const std::regex braces("(^|[^$])\\{([a-z_0-9]+)\\}");
   std::vector<std::string> out;
-  for (std::sregex_iterator at(text.begin(), text.end(), braces), end; at != end; ++at) {
-    out.push_back((*at)[2]);
+  for (std::size_t at = 0; (at = text.find('{', at)) != std::string::npos; ++at) {
+    const std::size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789", at + 1);
+    const bool closed = end != std::string::npos && text[end] == '}' && end > at + 1;
+    if (closed && (at == 0 || text[at - 1] != '$'))
+      out.push_back(text.substr(at + 1, end - at - 1));
   }
   return out;
 }

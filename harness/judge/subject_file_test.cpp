@@ -116,7 +116,7 @@ TEST(SubjectFile, NamesKeyAndLineOfAMistake) {
 TEST(SubjectFile, SaysWhatToAdd) {
   refuses("[layout.ref]\nranks = 1\n", {"a.toml", "subject.launch is missing", "torchrun"});
   refuses(toml("", "[layout.fsdp2]\nargs = \"x\"\n"),
-          {"a.toml:10", "layout.fsdp2 has no ranks", "add ranks = 2"});
+          {"a.toml:11", "layout.fsdp2 has no ranks", "add ranks = 2"});
   refuses(toml("", "[layout.empty]\n"), {"layout.empty has no ranks"});
   refuses("[subject]\nlaunch = \"" + launch + "\"\nresume = \"r\"\ncheckpoint = \"dcp\"\n",
           {"no [layout.ref]"});
