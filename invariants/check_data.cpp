@@ -9,6 +9,7 @@
 #include "invariants/ruling.h"
 #include "invariants/run_facts.h"
 #include "invariants/trace_checks.h"
+#include "trace/missing.h"
 
 namespace shardproof {
 namespace {
@@ -199,6 +200,16 @@ std::optional<std::int64_t> taken_before(const Batch& batch, std::int64_t size, 
 }
 
 // Be it a filler.
+// A step that says to lack its samples, which is not one that took none.
+std::optional<std::int64_t> step_without_samples(const Trace& trace) {
+  for (const RankTrace& rank : trace.ranks) {
+    for (const StepRecord& step : rank.steps) {
+      if (is_missing(step, "samples")) return step.step;
+    }
+  }
+  return std::nullopt;
+}
+
 bool lists_samples(const Trace& trace) {
   for (const RankTrace& rank : trace.ranks) {
     for (const StepRecord& step : rank.steps) {
@@ -293,6 +304,9 @@ Verdict check_data(const Trace& trace, const Trace* before) {
     return undecided(verdict, "sample ids were traced as digests, not as lists");
   }
   if (!lists_samples(trace)) return undecided(verdict, "no sample id was traced");
+  if (const auto step = step_without_samples(trace)) {
+    return undecided(verdict, fmt::format("no sample id at step {}", *step));
+  }
   const std::vector<std::int64_t> steps = trace.step_numbers();
   const auto sources = source_facts(trace);
   if (!sources) return undecided(verdict, "what the trace says of its sources is no mixture");

@@ -7,32 +7,35 @@
 #include "invariants/run_facts.h"
 #include "invariants/tensor_grid.h"
 #include "invariants/trace_checks.h"
+#include "trace/missing.h"
 
 namespace shardproof {
 namespace {
 
-// What is wrong with the steps of one rank; empty when nothing is.
-std::string step_problem(const RankTrace& rank, std::int64_t asked) {
+// What is wrong with the steps of one rank; empty when nothing is. An import has the steps that the
+// program logged, which need not be all.
+std::string step_problem(const RankTrace& rank, std::int64_t asked, bool imported) {
   if (rank.runs != 1)
     return fmt::format("rank {} wrote {} run events, not 1", rank.rank, rank.runs);
-  if (!rank.ended) {
+  if (!rank.ended && tells_end(rank)) {
     return rank.last_at ? fmt::format("rank {} never ended; it stopped at step {} {}", rank.rank,
                                       rank.last_at->step, rank.last_at->phase)
                         : fmt::format("rank {} never ended", rank.rank);
   }
-  if (static_cast<std::int64_t>(rank.steps.size()) != asked) {
+  if (!imported && static_cast<std::int64_t>(rank.steps.size()) != asked) {
     return fmt::format("rank {} did {} steps, not {}", rank.rank, rank.steps.size(), asked);
   }
   for (std::size_t i = 0; i < rank.steps.size(); ++i) {
     const StepRecord& step = rank.steps[i];
-    if (step.step != rank.steps.front().step + static_cast<std::int64_t>(i)) {
+    if (!imported && step.step != rank.steps.front().step + static_cast<std::int64_t>(i)) {
       return fmt::format("rank {}: step {} follows step {}", rank.rank, step.step,
                          rank.steps[i - 1].step);
     }
-    if (!std::isfinite(step.loss)) {
+    if (!std::isfinite(step.loss) && !is_missing(step, "loss")) {
       return fmt::format("rank {} step {}: the loss is {}", rank.rank, step.step, step.loss);
     }
-    if (!(step.grad_norm > 0) || !std::isfinite(step.grad_norm)) {
+    const bool norm = step.grad_norm > 0 && std::isfinite(step.grad_norm);
+    if (!norm && !is_missing(step, "grad_norm")) {
       return fmt::format("rank {} step {}: the gradient norm is {}", rank.rank, step.step,
                          step.grad_norm);
     }
@@ -44,6 +47,30 @@ bool loss_moves(const RankTrace& rank) {
   std::set<std::string> seen;
   for (const StepRecord& step : rank.steps) seen.insert(scalar_bits(step.loss));
   return seen.size() > 1;
+}
+
+// The first step without a loss or a gradient norm, in words; empty when there is none.
+std::string lacking_scalar(const Trace& trace) {
+  for (const RankTrace& rank : trace.ranks) {
+    for (const StepRecord& step : rank.steps) {
+      for (const char* key : {"loss", "grad_norm"}) {
+        if (is_missing(step, key)) return fmt::format("no {} at step {}", key, step.step);
+      }
+    }
+  }
+  return "";
+}
+
+// Why an import cannot be said to live, though nothing in it is wrong.
+std::string import_reason(const Trace& trace, std::int64_t asked) {
+  std::string out = imported_text(trace, trace);
+  const RankTrace& rank = trace.ranks.front();
+  const auto logged = static_cast<std::int64_t>(rank.steps.size());
+  if (logged != asked) out += fmt::format("; {} of {} steps were logged", logged, asked);
+  if (!tells_end(rank)) out += "; whether the run ended is not known";
+  if (!loss_moves(rank)) out += "; the loss has the same digits at every step";
+  if (const std::string lacking = lacking_scalar(trace); !lacking.empty()) out += "; " + lacking;
+  return out;
 }
 
 // Parameter name -> whether some gradient of it was not all zero.
@@ -86,13 +113,18 @@ Verdict check_live(const Trace& trace, std::int64_t steps_asked) {
     return fails(verdict,
                  fmt::format("{} of {} ranks wrote a trace", trace.ranks.size(), trace.world()));
   }
+  const bool imported = imported_from(trace).has_value();
   for (const RankTrace& rank : trace.ranks) {
-    const std::string problem = step_problem(rank, steps_asked);
+    const std::string problem = step_problem(rank, steps_asked, imported);
     if (!problem.empty()) return fails(verdict, problem);
-    if (steps_asked > 1 && !loss_moves(rank)) {
+    if (!imported && steps_asked > 1 && !loss_moves(rank)) {
       return fails(verdict,
                    fmt::format("rank {}: the loss has the same bits at every step", rank.rank));
     }
+  }
+  if (imported) return undecided(verdict, import_reason(trace, steps_asked));
+  if (const std::string lacking = lacking_scalar(trace); !lacking.empty()) {
+    return undecided(verdict, lacking);
   }
   if (steps_asked < 2) return undecided(verdict, "fewer than 2 steps: nothing can move");
   const std::map<std::string, bool> seen = gradients_seen(trace);

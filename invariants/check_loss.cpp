@@ -4,6 +4,7 @@
 #include "invariants/compare.h"
 #include "invariants/ruling.h"
 #include "invariants/trace_checks.h"
+#include "trace/missing.h"
 
 namespace shardproof {
 namespace {
@@ -14,6 +15,15 @@ std::vector<double> losses(const Trace& trace) {
   if (trace.ranks.empty()) return out;
   for (const StepRecord& step : trace.ranks.front().steps) out.push_back(step.loss);
   return out;
+}
+
+// Why nothing can be said of the losses; empty when something can.
+std::string lacking_loss(const Trace& trace) {
+  if (trace.ranks.empty()) return "";
+  for (const StepRecord& step : trace.ranks.front().steps) {
+    if (is_missing(step, "loss")) return fmt::format("no loss at step {}", step.step);
+  }
+  return "";
 }
 
 double mean(const std::vector<double>& values, std::size_t lo, std::size_t hi) {
@@ -28,6 +38,7 @@ Verdict check_loss_falls(const Trace& trace, double slack, double ratio) {
   Verdict verdict = open_verdict(
       "loss falls",
       fmt::format("loss[i+1] <= loss[i] + {} and the last loss <= {} x the first", slack, ratio));
+  if (const std::string why = lacking_loss(trace); !why.empty()) return undecided(verdict, why);
   const std::vector<double> loss = losses(trace);
   if (loss.size() < 2) return undecided(verdict, "fewer than 2 steps were traced");
   for (std::size_t i = 0; i + 1 < loss.size(); ++i) {
@@ -48,6 +59,7 @@ Verdict check_loss_falls_by_quarters(const Trace& trace, double ratio) {
       fmt::format("the mean loss of the last quarter of the steps is at most {} x that "
                   "of the first quarter",
                   ratio));
+  if (const std::string why = lacking_loss(trace); !why.empty()) return undecided(verdict, why);
   const std::vector<double> loss = losses(trace);
   const std::size_t quarter = loss.size() / 4;
   if (quarter == 0) return undecided(verdict, "fewer than 4 steps were traced");
@@ -65,6 +77,7 @@ Verdict check_overfit(const Trace& trace, int vocabulary, double share) {
       "overfit", fmt::format("every step trains on the same samples, and the last loss is at most "
                              "{:.4g} x ln {} = {:.4f}",
                              share, vocabulary, bound));
+  if (const std::string why = lacking_loss(trace); !why.empty()) return undecided(verdict, why);
   const std::vector<double> loss = losses(trace);
   if (loss.size() < 2) return undecided(verdict, "fewer than 2 steps were traced");
   const std::vector<std::int64_t> steps = trace.step_numbers();

@@ -9,6 +9,7 @@
 #include "invariants/run_facts.h"
 #include "invariants/tensor_grid.h"
 #include "invariants/trace_checks.h"
+#include "trace/missing.h"
 
 namespace shardproof {
 namespace {
@@ -217,6 +218,9 @@ Verdict check_optimizer(const Trace& trace) {
     const std::optional<Around> at = around(trace, step);
     const StepRecord* record = trace.ranks.front().find_step(step);
     if (!at || record == nullptr) continue;
+    if (is_missing(*record, "grad_norm") || is_missing(*record, "lr")) {
+      return undecided(verdict, fmt::format("step {} has no gradient norm or learning rate", step));
+    }
     double norm = 0;
     const std::string problem = scalar_problem(settings, *at, *record, norm);
     if (!problem.empty()) return fails(verdict, problem);

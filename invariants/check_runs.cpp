@@ -1,4 +1,6 @@
 // repeat, layout, resume: two runs are the same run.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "invariants/compare_errors.h"
@@ -14,6 +16,9 @@ namespace {
 Verdict judge(Verdict verdict, const Trace& expected, const Trace& found, std::int64_t from,
               std::int64_t to) {
   const RunComparison runs = compare_runs(expected, found, from, to);
+  if (const std::string import = imported_text(expected, found); !import.empty()) {
+    verdict.notes.push_back(import);
+  }
   if (runs.first)
     return fails(
         verdict,
@@ -21,6 +26,9 @@ Verdict judge(Verdict verdict, const Trace& expected, const Trace& found, std::i
         runs.first);
   verdict.notes.push_back(
       fmt::format("{} steps and {} tensor digests or elements equal", runs.steps, runs.tensors));
+  if (const std::string import = imported_text(expected, found); !import.empty()) {
+    return undecided(verdict, fmt::format("{}; {}", import, fmt::join(runs.incomparable, "; ")));
+  }
   if (!runs.incomparable.empty()) return undecided(verdict, runs.incomparable.front());
   if (runs.tensors == 0) return undecided(verdict, "no tensor was traced");
   return passes(verdict);

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "invariants/run_facts.h"
 #include "invariants/tensor_grid.h"
+#include "trace/missing.h"
 
 namespace shardproof {
 namespace {
@@ -39,8 +41,16 @@ std::optional<Difference> compare_step_records(const Trace& expected, const Trac
   return std::nullopt;
 }
 
+bool lacks_samples(const Trace& trace, std::int64_t step) {
+  return std::any_of(trace.ranks.begin(), trace.ranks.end(), [&](const RankTrace& rank) {
+    const StepRecord* record = rank.find_step(step);
+    return record != nullptr && is_missing(*record, "samples");
+  });
+}
+
 std::optional<Difference> compare_samples(const Trace& expected, const Trace& found,
                                           std::int64_t step) {
+  if (lacks_samples(expected, step) || lacks_samples(found, step)) return std::nullopt;
   const std::vector<std::int64_t> want = world_samples(expected, step);
   const std::vector<std::int64_t> have = world_samples(found, step);
   if (want == have) return std::nullopt;
@@ -67,7 +77,7 @@ std::optional<Difference> compare_scalars(const StepRecord& expected, const Step
   Difference out;
   out.step = expected.step;
   const auto differ = [&](const char* phase, const std::string& left, const std::string& right) {
-    if (left == right) return false;
+    if (left == right || is_missing(expected, phase) || is_missing(found, phase)) return false;
     out.phase = phase;
     out.left = left;
     out.right = right;
@@ -81,6 +91,14 @@ std::optional<Difference> compare_scalars(const StepRecord& expected, const Step
     return out;
   }
   return std::nullopt;
+}
+
+std::string uncompared(const StepRecord& expected, const StepRecord& found) {
+  std::vector<std::string> keys = missing_keys(expected);
+  for (const std::string& key : missing_keys(found)) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  }
+  return fmt::format("{}", fmt::join(keys, ", "));
 }
 
 std::vector<std::int64_t> world_samples(const Trace& trace, std::int64_t step) {
@@ -110,6 +128,7 @@ RunComparison compare_runs(const Trace& expected, const Trace& found, std::int64
   }
   const std::int64_t before = out.tensors;
   const bool moments = must_have_moments(expected) || must_have_moments(found);
+  std::string said_lacking;  // a line says it once, not at each of many steps
   for (std::int64_t step = from; step <= to; ++step) {
     std::vector<std::string> untraced;
     const auto kind = [&](const char* what) {
@@ -129,6 +148,13 @@ RunComparison compare_runs(const Trace& expected, const Trace& found, std::int64
       out.incomparable.push_back(
           fmt::format("no {} was traced at step {}", fmt::join(untraced, " and "), step));
     }
+    const StepRecord *left = expected.ranks.front().find_step(step),
+                     *right = found.ranks.front().find_step(step);
+    const std::string lacking = left && right ? uncompared(*left, *right) : "";
+    if (!lacking.empty() && lacking != said_lacking) {
+      out.incomparable.push_back(fmt::format("not traced at step {}: {}", step, lacking));
+    }
+    said_lacking = lacking;
     ++out.steps;
   }
   if (out.tensors == before) out.incomparable.push_back("no tensor of any step was traced");

@@ -16,8 +16,12 @@ namespace shardproof {
 std::string scalar_bits(double value);
 
 // First difference in the scalars of one step record against another (loss, grad_norm, lr, skipped;
-// the union of sample ids over ranks is compared by compare_runs).
+// the union of sample ids over ranks is compared by compare_runs). What either says to lack is not
+// compared (trace/missing.h): uncompared() names it.
 std::optional<Difference> compare_scalars(const StepRecord& expected, const StepRecord& found);
+
+// What the sides have no common word on: "grad_norm, samples"; empty when all was compared.
+std::string uncompared(const StepRecord& expected, const StepRecord& found);
 
 // Two runs, step by step in the order of cause: samples, loss, gradients, grad_norm, lr,
 // parameters, moments; for the steps [from, to], after the parameters at step from - 1 where both

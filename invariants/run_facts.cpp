@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trace/missing.h"
+
 namespace shardproof {
 namespace {
 
@@ -14,6 +16,30 @@ const Json* find_fact(const Trace& trace, const char* pointer) {
   const Json& run = trace.ranks.front().run;
   const Json::json_pointer path(pointer);
   return run.is_object() && run.contains(path) ? &run[path] : nullptr;
+}
+
+bool has_finite_scalars(const StepRecord& step, bool may_lack) {
+  const auto finite = [&](double value, const char* key) {
+    return std::isfinite(value) || (may_lack && is_missing(step, key));
+  };
+  return finite(step.loss, "loss") && finite(step.grad_norm, "grad_norm");
+}
+
+// How many digits the scalars of an import have, by key; "all bits" of a trace by an emitter.
+std::string digits_of(const Trace& trace, const std::string& key) {
+  if (!text_fact(trace, "/imported")) return "all bits";
+  return text_fact(trace, ("/scalars/" + key + "/digits").c_str()).value_or("");
+}
+
+// Numbers that were printed to four decimals differ from the same ones to five.
+std::string digits_obstacle(const Trace& expected, const Trace& found) {
+  for (const char* key : {"loss", "grad_norm", "lr"}) {
+    const std::string left = digits_of(expected, key), right = digits_of(found, key);
+    if (left.empty() || right.empty() || left == right) continue;
+    return fmt::format("{} has {} on the expected side and {} on the judged side", key, left,
+                       right);
+  }
+  return "";
 }
 
 }  // namespace
@@ -116,7 +142,25 @@ bool same_native_sums(const Trace& expected, const Trace& found) {
   return true;
 }
 
+std::optional<std::string> imported_from(const Trace& trace) {
+  return text_fact(trace, "/imported");
+}
+
+std::string imported_text(const Trace& expected, const Trace& found) {
+  const std::optional<std::string> left = imported_from(expected), right = imported_from(found);
+  if (!left && !right) return "";
+  const std::string formats = !left || !right || left == right ? left.value_or(right.value_or(""))
+                                                               : *left + " and " + *right;
+  return fmt::format("tensors: not verified (scalars imported from {})", formats);
+}
+
+bool tells_end(const RankTrace& rank) {
+  return !rank.run.is_object() || rank.run.value("end", Json()) != "not known";
+}
+
 std::string comparison_obstacle(const Trace& expected, const Trace& found) {
+  // Declared tolerances are of values that both sides must have.
+  const bool may_lack = !is_native(expected) && !is_native(found);
   for (const Trace* trace : {&expected, &found}) {
     const char* side = trace == &expected ? "expected" : "judged";
     if (trace->ranks.empty() || trace->step_numbers().empty()) {
@@ -128,14 +172,18 @@ std::string comparison_obstacle(const Trace& expected, const Trace& found) {
     }
     // A dead run is not equal to a dead run.
     for (const RankTrace& rank : trace->ranks) {
-      if (!rank.ended) return fmt::format("rank {} of the {} side never ended", rank.rank, side);
+      if (!rank.ended && tells_end(rank)) {
+        return fmt::format("rank {} of the {} side never ended", rank.rank, side);
+      }
       for (const StepRecord& step : rank.steps) {
-        if (!std::isfinite(step.loss) || !std::isfinite(step.grad_norm)) {
+        if (!has_finite_scalars(step, may_lack)) {
           return fmt::format("step {} of the {} side has no finite loss and norm", step.step, side);
         }
       }
     }
   }
+  const std::string digits = digits_obstacle(expected, found);
+  if (!digits.empty()) return digits;
   const auto code = [](const Trace& trace) {
     const Json& run = trace.ranks.front().run;
     return run.is_object() && run.contains("code") ? run["code"].dump() : std::string();

@@ -47,8 +47,16 @@ bool is_native(const Trace& trace);
 // Whether both say the same of all that determines the bits of native sums beyond the Case.
 bool same_native_sums(const Trace& expected, const Trace& found);
 
+// The format from which the scalars of a program without an emitter were imported ("torchtitan"),
+// or nothing.
+std::optional<std::string> imported_from(const Trace& trace);
+// "tensors: not verified (scalars imported from torchtitan)"; empty when neither is an import.
+std::string imported_text(const Trace& expected, const Trace& found);
+// Whether the trace tells if the run ended. An import of what logs no end does not.
+bool tells_end(const RankTrace& rank);
+
 // Why two runs cannot be compared at all: nothing traced, ranks missing or dead, values that are
-// not finite, other programs. Empty when they can.
+// not finite, other programs, printed digits against bits. Empty when they can.
 std::string comparison_obstacle(const Trace& expected, const Trace& found);
 
 }  // namespace shardproof

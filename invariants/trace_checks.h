@@ -52,6 +52,10 @@ Verdict check_layout(const Trace& reference, const Trace& trace);
 inline constexpr const char* native_layout_check = "native layout";
 Verdict check_native_layout(const Trace& truth, const std::vector<const Trace*>& references,
                             const Trace& trace);
+// The scalars alone: those that both sides have are equal at every step, bit for bit; of imports,
+// whose digits must be as many, as printed. Says nothing about tensors, and notes that. A scalar
+// that only one side has leaves it inconclusive; one that neither has is noted.
+Verdict check_scalars(const Trace& reference, const Trace& trace);
 // `resumed` starts at `from` and goes to the uncut run's end; every step it did equals the uncut
 // run's, at least 2 steps.
 Verdict check_resume(const Trace& uncut, const Trace& resumed, std::int64_t from);

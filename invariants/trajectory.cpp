@@ -5,6 +5,7 @@
 #include "base/digest.h"
 #include "invariants/compare.h"
 #include "invariants/tensor_grid.h"
+#include "trace/missing.h"
 
 namespace shardproof {
 
@@ -27,6 +28,10 @@ std::string trajectory_digest(const Trace& trace) {
       sha.update(fmt::format("step {} {} {} {} {}\n", step, scalar_bits(record->loss),
                              scalar_bits(record->grad_norm), scalar_bits(record->lr),
                              record->skipped));
+      // What is missing reads as NaN, and a NaN is another thing.
+      for (const std::string& key : missing_keys(*record)) {
+        sha.update(fmt::format("missing {}\n", key));
+      }
       break;  // that all ranks agree is another check's business
     }
     sha.update(fmt::format("samples {}\n", fmt::join(world_samples(trace, step), ",")));

@@ -27,6 +27,7 @@ void add_faults_table(CLI::App& faults, int& status);  // faults table
 int run_faults(const std::string& run, bool json);
 void add_replay(CLI::App& app, int& status);
 void add_trace(CLI::App& app, int& status);
+void add_trace_import(CLI::App& trace, int& status);  // trace import, export, scalars
 void add_hang(CLI::App& app, int& status);
 void add_show(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);

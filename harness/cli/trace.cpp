@@ -81,8 +81,8 @@ int diff_two(const Arguments& arguments) {
     if (verdict.outcome != Outcome::pass) {
       fmt::print("{}\n", verdict.difference ? verdict.difference->print() : verdict.reason);
     }
-    const bool native = is_native(reference) || is_native(other);
-    for (const std::string& note : native ? verdict.notes : std::vector<std::string>()) {
+    const bool noted = is_native(reference) || is_native(other) || imported_from(other);
+    for (const std::string& note : noted ? verdict.notes : std::vector<std::string>()) {
       fmt::print("{}\n", note);
     }
   }
@@ -141,6 +141,7 @@ void add_trace(CLI::App& app, int& status) {
       "and the output says so; on one layout bit for bit. Needs --trace-tensors -1,0 (or all).\n"
       "Exit codes as diff(1): 0 the same, 1 different, 2 trouble (nothing to compare, bad input).");
   diff->callback([arguments, &status] { status = judged(diff_two, *arguments); });
+  add_trace_import(*verb, status);
 }
 
 }  // namespace shardproof

@@ -44,6 +44,7 @@ std::vector<std::string> find_checkpoints(const fs::path& path,
 
 std::set<std::string> saved_paths(const Trace& trace, const SavedPlace& place) {
   std::set<std::string> out;
+  if (place.silent && !trace.ranks.empty()) out.insert(place.path);
   for (const RankTrace& rank : trace.ranks) {
     for (const CheckpointRecord& each : rank.checkpoints) {
       if (!each.done) continue;

@@ -10,9 +10,10 @@
 namespace shardproof {
 
 struct SavedPlace {
-  std::string format;  // dcp | safetensors | torch | shardproof
-  std::string path;    // what the program was told
-  std::string base;    // of paths in its trace that are relative
+  std::string format;   // dcp | safetensors | torch | shardproof
+  std::string path;     // what the program was told
+  std::string base;     // of paths in its trace that are relative
+  bool silent = false;  // the program traces nothing: what lies at `path` is looked at
 };
 
 // Reads every path of a `checkpoint` event that says `done`; one that is not there, or was not

@@ -66,6 +66,9 @@ class Judge {
                       "written their end",
                       leg, result(leg)->unclean));
     }
+    if (!subject_.traces() && out.verdict.outcome == Outcome::inconclusive) {
+      out.verdict.reason = fmt::format("tensors: not verified ({})", out.verdict.reason);
+    }
     out.verdict.subject = planned.subject;
     out.verdict.reason = reproducible(out.verdict.reason, options_.out);
     for (std::string& note : out.verdict.notes) note = reproducible(note, options_.out);

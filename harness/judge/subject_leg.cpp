@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "harness/sweep/command.h"
+#include "trace/import/import_scalars.h"
 #include "trace/writer.h"
 
 namespace shardproof {
@@ -75,6 +76,10 @@ std::string place_of(const RankTrace& rank) {
   if (!rank.last_at) return fmt::format("rank {} traced no phase", rank.rank);
   return fmt::format("rank {} was in {} of step {}", rank.rank, rank.last_at->phase,
                      rank.last_at->step);
+}
+
+std::string scalars_of(const LegFolders& folders, const SubjectLeg& leg) {
+  return folders.leg(leg.name) + "/scalars";
 }
 
 class LegRun {
@@ -152,6 +157,7 @@ class LegRun {
   }
 
   void judge_end(const CommandResult& done) {
+    if (!subject_.traces()) return judge_import(done);
     try {
       result_.trace = read_trace(trace_folder());
       result_.traced = true;
@@ -186,6 +192,26 @@ class LegRun {
     }
   }
 
+  // A program that writes no trace: what it logged is all that is known of it.
+  void judge_import(const CommandResult& done) {
+    if (done.timed_out || done.exit_code != 0) {
+      result_.problem =
+          done.timed_out
+              ? fmt::format("met its deadline of {:g} s", subject_.deadline)
+              : fmt::format("ended with exit code {}; {}", done.exit_code, last_lines(output()));
+      return;
+    }
+    try {
+      const std::string scalars = scalars_of(folders_, leg());
+      import_scalars(scalar_format_from_name(subject_.scalars),
+                     fs::exists(scalars) ? scalars : output(), trace_folder());
+      result_.trace = read_trace(trace_folder());
+      result_.traced = true;
+    } catch (const Error& error) {
+      result_.problem = fmt::format("left no scalars of {}: {}", subject_.scalars, error.what());
+    }
+  }
+
   const Subject& subject_;
   const SubjectLayout& layout_;
   const LegFolders& folders_;
@@ -209,7 +235,7 @@ std::string command_of(const Subject& subject, const SubjectLeg& leg, const LegF
                {"steps", std::to_string(subject.steps)},
                {"save", std::to_string(subject.save)},
                {"ckpt", quoted(folders.checkpoint(leg.in_place ? leg.from : leg.name))},
-               {"scalars", quoted(folders.leg(leg.name) + "/scalars")},
+               {"scalars", quoted(scalars_of(folders, leg))},
                {"resume", resumes ? subject.resume : ""}});
 }
 

@@ -38,7 +38,7 @@ std::string SubjectRun::reason_to_skip(const SubjectLeg& leg) const {
     }
   }
   if (!leg.from.empty() && !leg.in_place) {
-    if (!has_saved(results_.at(leg.from).trace)) {
+    if (subject_.traces() && !has_saved(results_.at(leg.from).trace)) {
       return fmt::format("leg {} wrote no checkpoint event that says done", leg.from);
     }
     std::error_code ignored;
@@ -74,6 +74,13 @@ void SubjectRun::check_first(const SubjectLegResult& result) const {
     throw Error(
         ErrorKind::environment, place,
         fmt::format("the command is not there: {} (all of it: {})", result.problem, output));
+  }
+  if (!subject_.traces()) {
+    throw Error(
+        ErrorKind::bad_input, place,
+        fmt::format("leg {} {} (all of it: {}). Expected the scalars of {} in its output, or "
+                    "in what it writes at {{scalars}}",
+                    result.leg.name, result.problem, output, subject_.scalars));
   }
   throw Error(ErrorKind::bad_input, place,
               fmt::format("leg {} {} (all of it: {}). Expected rank_00000.jsonl in the folder that "

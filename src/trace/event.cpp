@@ -6,11 +6,13 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
 #include "base/digest.h"
 #include "base/error.h"
+#include "trace/missing.h"
 #include "trace/tensor_place.h"
 
 namespace shardproof {
@@ -73,6 +75,22 @@ double float_member(const Json& line, const std::string& key, const std::string&
 void put_float(Json& line, const std::string& key, double value) {
   line[key] = value;
   line[key + "_bits"] = bits_hex(value);
+}
+
+// A float that the line says it lacks is NaN.
+double float_unless_missing(const Json& line, const StepRecord& record, const char* key,
+                            const std::string& place) {
+  if (!is_missing(record, key)) return float_member(line, key, place);
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+// A line that gives what it says to lack is damaged.
+void check_missing(const Json& line, const StepRecord& record, const std::string& place) {
+  for (const std::string& key : missing_keys(record)) {
+    if (!line.contains(key) && !line.contains(key + "_bits")) continue;
+    throw Error(ErrorKind::corrupt, place,
+                fmt::format("\"{}\" is there, and listed in \"missing\"", key));
+  }
 }
 
 Json box_json(const Box& box) {
@@ -138,32 +156,39 @@ Json to_json(const StepRecord& record) {
     SP_CHECK(!line.contains(item.key()), "step event: extra key " + item.key());
     line[item.key()] = item.value();
   }
+  for (const std::string& key : missing_keys(record)) {
+    line.erase(key);
+    line.erase(key + "_bits");
+  }
   return line;
 }
 
 StepRecord step_from_json(const Json& line, const std::string& place) {
   StepRecord record;
+  for (const auto& item : line.items()) {
+    bool known = false;
+    for (const std::string_view key : step_keys) known = known || key == item.key();
+    if (!known) record.extra[item.key()] = item.value();
+  }
+  check_missing(line, record, place);
   record.step = integer_member(line, "step", place);
-  record.loss = float_member(line, "loss", place);
-  record.grad_norm = float_member(line, "grad_norm", place);
-  record.lr = float_member(line, "lr", place);
-  record.tokens = integer_member(line, "tokens", place);
-  const Json& samples = member(line, "samples", place);
-  if (samples.is_object()) {
-    record.extra["samples"] = samples;
-  } else {
-    record.samples = integers_member(line, "samples", place);
+  record.loss = float_unless_missing(line, record, "loss", place);
+  record.grad_norm = float_unless_missing(line, record, "grad_norm", place);
+  record.lr = float_unless_missing(line, record, "lr", place);
+  if (!is_missing(record, "tokens")) record.tokens = integer_member(line, "tokens", place);
+  if (!is_missing(record, "samples")) {
+    const Json& samples = member(line, "samples", place);
+    if (samples.is_object()) {
+      record.extra["samples"] = samples;
+    } else {
+      record.samples = integers_member(line, "samples", place);
+    }
   }
   if (const auto skipped = line.find("skipped"); skipped != line.end()) {
     if (!skipped->is_boolean()) {
       throw Error(ErrorKind::corrupt, place, "\"skipped\": expected true or false");
     }
     record.skipped = skipped->get<bool>();
-  }
-  for (const auto& item : line.items()) {
-    bool known = false;
-    for (const std::string_view key : step_keys) known = known || key == item.key();
-    if (!known) record.extra[item.key()] = item.value();
   }
   return record;
 }

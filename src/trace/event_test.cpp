@@ -14,6 +14,7 @@
 
 #include "base/digest.h"
 #include "base/expect_error.h"
+#include "trace/missing.h"
 
 namespace shardproof {
 namespace {
@@ -277,6 +278,40 @@ TEST(TensorEvent, DamageIsRefused) {
     EXPECT_EQ(error.kind(), ErrorKind::corrupt) << key << value.dump();
     EXPECT_EQ(error.place(), "f:1");
   }
+}
+
+// What a line says to lack may be absent, and that alone; it reads as NaN, and is written as it
+// was.
+TEST(StepEvent, MayLackWhatItSaysToLack) {
+  const std::string text =
+      R"({"kind":"step","step":1,"loss":4.5,"missing":["grad_norm","lr","tokens","samples"]})";
+  const StepRecord record = step_from_json(parse_json(text, "f"), "f:1");
+  EXPECT_EQ(record.loss, 4.5);
+  EXPECT_TRUE(std::isnan(record.grad_norm));
+  EXPECT_TRUE(std::isnan(record.lr));
+  EXPECT_TRUE(is_missing(record, "samples"));
+  EXPECT_FALSE(is_missing(record, "loss"));
+  const Json line = to_json(record);
+  EXPECT_FALSE(line.contains("grad_norm") || line.contains("grad_norm_bits"));
+  EXPECT_FALSE(line.contains("tokens") || line.contains("samples"));
+  EXPECT_EQ(to_json(step_from_json(line, "f:1")), line);
+}
+
+TEST(StepEvent, LacksNothingElse) {
+  const auto read = [](const std::string& members) {
+    step_from_json(parse_json(R"({"kind":"step","step":1,)" + members + "}", "f"), "f:1");
+  };
+  expect_error(ErrorKind::corrupt, {"f:1", "lr"},
+               [&] { read(R"("loss":4.5,"grad_norm":1,"samples":[],"missing":["tokens"])"); });
+  expect_error(ErrorKind::corrupt, {"f:1", "\"loss\" is there", "missing"}, [&] {
+    read(R"("loss":4.5,"missing":["loss","grad_norm","lr","tokens","samples"])");
+  });
+  expect_error(ErrorKind::corrupt, {"f:1", "\"lr\" is there"}, [&] {
+    read(R"("loss":4.5,"lr_bits":"3ff0000000000000",)"
+         R"("missing":["grad_norm","lr","tokens","samples"])");
+  });
+  expect_error(ErrorKind::corrupt, {"f:1", "grad_norm"},
+               [&] { read(R"("loss":4.5,"missing":"all")"); });  // no list: another's key
 }
 
 }  // namespace
