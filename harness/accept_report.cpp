@@ -3,6 +3,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -109,6 +110,7 @@ std::string tensor_address(const Difference& at) {
   if (at.piece >= 0) out += fmt::format(", piece {}", at.piece);
   if (at.rank >= 0) out += fmt::format(", rank {}", at.rank);
   if (at.element >= 0) out += fmt::format(", element {}", at.element);
+  if (!at.index.empty()) out += fmt::format(", index [{}]", fmt::join(at.index, ","));
   return out;
 }
 
@@ -227,8 +229,13 @@ std::string verdict_lines(const Verdict& verdict) {
     line("step", fmt::format("{}, {}", at.step, at.phase));
     if (!at.tensor.empty()) line("tensor", tensor_address(at));
     if (at.tensor.empty() && at.rank >= 0) line("rank", std::to_string(at.rank));
+    if (!at.left_ranks.empty() || !at.right_ranks.empty()) {
+      line("held by", fmt::format("[{}] of the expected side, [{}] of the judged",
+                                  fmt::join(at.left_ranks, ","), fmt::join(at.right_ranks, ",")));
+    }
     line("bits", at.left + " expected");
     line("", at.right + " found");
+    if (at.times > 0) line("", fmt::format("{:.3g} x the rounding error", at.times));
   }
   if (!verdict.replay.empty()) line("replay", verdict.replay);
   return out;

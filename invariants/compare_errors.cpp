@@ -41,43 +41,73 @@ struct Sides {
   Difference address;
 };
 
-// Empty when a reference holds the tensor whole and finite everywhere.
-std::string reference_problem(const Sides& sides, const Distances& distances) {
-  for (std::size_t i = 1; i < distances.sides.size(); ++i) {
-    const TensorDistance& each = distances.sides[i];
+// A tensor of all sides, measured.
+struct Measured {
+  Sides sides;
+  Distances distances;  // of the judged side, then of the references
+  double unit = 0;
+
+  std::int64_t elements() const {
+    return element_count(sides.truth.front().entry.place.global_shape);
+  }
+  std::vector<double> references() const {
+    std::vector<double> out;
+    for (std::size_t i = 1; i < distances.sides.size(); ++i) {
+      out.push_back(distances.sides[i].norm);
+    }
+    return out;
+  }
+};
+
+// Empty when each reference holds the tensor whole and finite, and its dtype has a rounding.
+std::string measure_problem(const Measured& measured) {
+  const Difference& at = measured.sides.address;
+  if (measured.unit == 0) {
+    return fmt::format("{} {} is neither F32, BF16 nor F64", at.phase, at.tensor);
+  }
+  for (std::size_t i = 1; i < measured.distances.sides.size(); ++i) {
+    const TensorDistance& each = measured.distances.sides[i];
     if (each.problem.empty() && std::isfinite(each.norm)) continue;
-    return fmt::format("the reference lacks {} {}", sides.address.phase, sides.address.tensor);
+    return fmt::format("the reference lacks {} {}", at.phase, at.tensor);
   }
   return "";
 }
 
-void judge_tensor(const Sides& sides, ErrorComparison& out) {
-  const Dtype dtype = sides.found.front().entry.dtype;
-  const double unit = roundoff(dtype);
-  Difference address = sides.address;
+Measured measure(Sides sides) {
   std::vector<const std::vector<HeldBytes>*> all = {&sides.found};
   all.insert(all.end(), sides.references.begin(), sides.references.end());
-  const Distances distances = distances_from(sides.truth, all);
-  out.incomparable = reference_problem(sides, distances);
-  if (unit == 0) {
-    out.incomparable =
-        fmt::format("{} {} is neither F32, BF16 nor F64", address.phase, address.tensor);
+  Distances distances = distances_from(sides.truth, all);
+  const double unit = roundoff(sides.found.front().entry.dtype);
+  return {std::move(sides), std::move(distances), unit};
+}
+
+// The share that the first reference is off over all tensors.
+double pooled_error(const std::vector<Measured>& all) {
+  double error = 0, norm = 0;
+  for (const Measured& each : all) {
+    const std::vector<double> references = each.references();
+    if (!references.empty()) error = std::hypot(error, references.front());
+    norm = std::hypot(norm, each.distances.norm);
   }
-  if (!out.incomparable.empty()) return;
-  std::vector<double> references;
-  for (std::size_t i = 1; i < distances.sides.size(); ++i) {
-    references.push_back(distances.sides[i].norm);
-  }
+  return norm > 0 ? error / norm : 0;
+}
+
+void judge_tensor(const Measured& measured, double least_share, ErrorComparison& out) {
+  const Sides& sides = measured.sides;
+  Difference address = sides.address;
+  const Dtype dtype = sides.found.front().entry.dtype;
   const bool exact = sides.truth.front().entry.dtype == Dtype::f64 && dtype != Dtype::f64;
-  const double allowed = allowed_error(references, unit * distances.norm, exact);
+  const std::vector<double> references = measured.references();
+  const double allowed = allowed_error(
+      references, std::max(measured.unit, least_share) * measured.distances.norm, exact);
   const double worst =
       references.empty() ? 0 : *std::max_element(references.begin(), references.end());
   ++out.tensors;
-  out.unit = std::max(out.unit, unit);
-  out.norm = std::hypot(out.norm, distances.norm);
+  out.unit = std::max(out.unit, measured.unit);
+  out.norm = std::hypot(out.norm, measured.distances.norm);
   out.allowed = std::hypot(out.allowed, allowed);
   out.reference = std::hypot(out.reference, worst);
-  const TensorDistance& found = distances.sides.front();
+  const TensorDistance& found = measured.distances.sides.front();
   if (!found.problem.empty()) {
     address.left = fmt::format("shape [{}], whole",
                                fmt::join(sides.truth.front().entry.place.global_shape, ","));
@@ -128,8 +158,10 @@ const Policy& subject_scalar(double unit) {
 }
 
 ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const> references,
-                               const Trace& found, std::int64_t step, const std::string& what) {
+                               const Trace& found, std::int64_t step, const std::string& what,
+                               std::int64_t few) {
   ErrorComparison out;
+  std::vector<Measured> all;
   const BytesMap exact = bytes_at(truth, step, what), judged = bytes_at(found, step, what);
   std::vector<BytesMap> others;
   for (const Trace* each : references) others.push_back(bytes_at(*each, step, what));
@@ -163,9 +195,12 @@ ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const>
       out.incomparable = fmt::format("the reference lacks {} {}", what, name);
       return out;
     }
-    judge_tensor(sides, out);
+    all.push_back(measure(std::move(sides)));
+    out.incomparable = measure_problem(all.back());
     if (!out.incomparable.empty()) return out;
   }
+  const double share = pooled_error(all);
+  for (const Measured& each : all) judge_tensor(each, each.elements() < few ? share : 0, out);
   return out;
 }
 

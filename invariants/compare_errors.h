@@ -36,7 +36,11 @@ struct ErrorComparison {
   double unit = 0;           // the coarsest u of a judged tensor
   std::string incomparable;  // why nothing can be said; empty otherwise
 };
+// `few`: of a tensor with fewer elements the reference's error may be next to nothing by luck, so
+// at least its share over all tensors is allowed: |reference - truth| / |truth| of them together.
+constexpr std::int64_t few_elements = 64;
 ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const> references,
-                               const Trace& found, std::int64_t step, const std::string& what);
+                               const Trace& found, std::int64_t step, const std::string& what,
+                               std::int64_t few = 0);
 
 }  // namespace shardproof

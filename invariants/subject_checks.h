@@ -26,7 +26,10 @@ struct SameStart {
 // "layout": from the same weights (equal as values) and samples, each gradient is no farther from
 // the truth than 4 x what the references are, or u x its norm (u = 2^-24 fp32; 2^-9 bf16, a weaker
 // tier, said in a note); loss and grad_norm of every rank are the truth's up to what that allows.
-// Without a float64 leg the spread of the benign runs is allowed, said in a note.
+// Without a float64 leg the spread of three benign runs is allowed, said in a note. Of a tensor of
+// few elements, whose reference may be right by luck, the reference's error over all tensors counts.
+// References that start elsewhere, or are off by more than rounding, decide nothing. Each start
+// must be decided: one that is not leaves the verdict inconclusive, so pass those alone that can be.
 Verdict check_subject_layout(const std::vector<SameStart>& starts);
 // "layout" where the program claims the reference's bits: all that both captured, every step.
 Verdict check_subject_bitwise(const Trace& reference, const Trace& found);

@@ -77,7 +77,7 @@ class StartJudge {
       if (out.outcome == Outcome::pass) continue;
       return open(fmt::format("a reference is no reference: {}", out.reason));
     }
-    errors_ = compare_errors(truth_, start_.references, found_, step_, "grad");
+    errors_ = compare_errors(truth_, start_.references, found_, step_, "grad", few_elements);
     if (Ruling out = judge_gradients(); out.outcome != Outcome::pass) return out;
     return judge_scalars();
   }
@@ -307,7 +307,7 @@ Verdict check_subject_layout(const std::vector<SameStart>& starts) {
     const Ruling ruling = judge.judge();
     if (ruling.outcome == Outcome::fail) return fails(verdict, ruling.reason, ruling.difference);
     if (ruling.outcome == Outcome::pass) {
-      judged.push_back(judge);
+      judged.push_back(std::move(judge));
     } else if (open_reason.empty()) {
       open_reason = ruling.reason;
     }

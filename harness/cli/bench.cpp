@@ -14,6 +14,7 @@
 #include "harness/bench/recovery.h"
 #include "harness/bench/reduction.h"
 #include "harness/bench/step.h"
+#include "harness/bench/trace.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/environment.h"
 #include "harness/cli/option_values.h"
@@ -129,6 +130,28 @@ void add_checkpoint_bench(CLI::App& bench, int& status) {
       "  shardproof bench checkpoint --quick --json");
 }
 
+void add_trace_bench(CLI::App& bench, int& status) {
+  auto options = std::make_shared<bench::TraceBenchOptions>();
+  CLI::App* verb = bench.add_subcommand(
+      "trace", "Comparing captured tensors of two layouts against reading them; peak memory");
+  verb->add_option("--megabytes", options->megabytes, "Of tensors in each layout")
+      ->check(integer_range(16, 65536))
+      ->capture_default_str();
+  verb->add_option("--rounds", options->rounds, "Turns of all that is measured; medians count")
+      ->check(integer_range(1, 100))
+      ->capture_default_str();
+  verb->add_flag("--quick", options->quick, "64 MB, one round");
+  add_output<bench::TraceBenchOptions>(
+      verb, status, options,
+      {bench::run_trace_bench, bench::print_trace_bench, bench::trace_bench_status},
+      "Exit 1 when a figure asked for is not met");
+  verb->footer(
+      "Examples:\n"
+      "  shardproof bench trace\n"
+      "  shardproof bench trace --quick --json\n"
+      "Its files go to the system's folder for temporary ones (TMPDIR): twice --megabytes.");
+}
+
 void add_pipeline(CLI::App& bench, int& status) {
   auto options = std::make_shared<bench::PipelineBenchOptions>();
   CLI::App* verb =
@@ -230,6 +253,7 @@ void add_bench(CLI::App& app, int& status) {
   add_crashes(*bench, status);
   add_fault_bench(*bench, status);
   add_checkpoint_bench(*bench, status);
+  add_trace_bench(*bench, status);
   add_comm_rank(*bench, status);
 }
 

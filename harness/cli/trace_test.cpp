@@ -6,6 +6,7 @@
 
 #include "harness/cli/cli.h"
 #include "invariants/fake_trace.h"
+#include "invariants/foreign_trace.h"
 
 namespace shardproof {
 namespace {
@@ -141,6 +142,54 @@ TEST_F(TraceVerbs, DiffOfNativeRunsSaysByWhichRule) {
   const Ended lost = trace({"diff", one, native(2, 0.5f)});
   EXPECT_EQ(lost.code, 1) << lost.output;
   EXPECT_NE(lost.output.find("grad w."), std::string::npos) << lost.output;
+}
+
+TEST_F(TraceVerbs, CheckOfAnotherProgramsTraceJudgesWhatTheFormatSays) {
+  ForeignProgram sgd;
+  sgd.moments = {};
+  sgd.write(folder_.file("sgd"));
+  const Ended ended = trace({"check", folder_.file("sgd")});
+  EXPECT_EQ(ended.code, 0) << ended.output << ended.errors;
+  EXPECT_EQ(ended.output.find("optimizer "), std::string::npos) << ended.output;
+  sgd.step = [](int rank, StepRecord& record) { record.grad_norm *= 1 + rank; };
+  sgd.write(folder_.file("local"));
+  EXPECT_EQ(trace({"check", folder_.file("local")}).code, 1);
+}
+
+// Of a program whose bits depend on the layout.
+TEST_F(TraceVerbs, DiffUpToRoundingNeedsFloat64OrThreeBenignRuns) {
+  const auto leg = [&](const char* name, Dtype dtype, std::uint32_t seed, double factor = 1) {
+    ForeignProgram one;
+    one.dtype = dtype;
+    one.seed = seed;
+    one.noise = dtype == Dtype::f64 ? 0 : 2;
+    one.tensor = [=](int, std::int64_t, const std::string& what, const std::string& tensor,
+                     std::vector<double>& values) {
+      if (what != "grad" || tensor != "a.weight") return;
+      for (double& each : values) each *= factor;
+    };
+    one.write(folder_.file(name));
+    return folder_.file(name);
+  };
+  const std::string ref = leg("ref", Dtype::f32, 1), exact = leg("exact", Dtype::f64, 1),
+                    good = leg("good", Dtype::f32, 2), lost = leg("lost", Dtype::f32, 2, 0.5),
+                    benign = leg("benign", Dtype::f32, 3);
+  EXPECT_EQ(trace({"diff", ref, good}).code, 1) << "bit for bit";
+  const Ended near = trace({"diff", ref, good, "--f64", exact});
+  EXPECT_EQ(near.code, 0) << near.output << near.errors;
+  EXPECT_NE(near.output.find("worst ratio"), std::string::npos) << near.output;
+  const Ended far = trace({"diff", ref, lost, "--f64", exact});
+  EXPECT_EQ(far.code, 1);
+  EXPECT_NE(far.output.find("x the rounding error"), std::string::npos) << far.output;
+  EXPECT_NE(far.output.find("index ["), std::string::npos) << far.output;
+  const std::vector<std::string> three = {"--benign", benign, "--benign", good, "--benign", ref};
+  std::vector<std::string> arguments = {"diff", ref, lost};
+  arguments.insert(arguments.end(), three.begin(), three.end());
+  EXPECT_EQ(trace(arguments).code, 1);
+  arguments[2] = good;
+  EXPECT_EQ(trace(arguments).code, 0);
+  EXPECT_EQ(trace({"diff", ref, good, "--benign", benign}).code, 2) << "two are missing";
+  expect_trouble({"diff", ref, good, "--f64", folder_.file("none")}, folder_.file("none"));
 }
 
 TEST_F(TraceVerbs, HelpTellsTheExitCodes) {

@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
-#include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "trace/mapped_file.h"
@@ -21,12 +21,20 @@ namespace {
 
 constexpr std::int64_t schema = 1;
 
+constexpr std::size_t read_window = std::size_t{1} << 20;  // bytes of a file kept in memory
+
 // Calls `use(event, place)` for every line that is whole. True when the last line is torn.
 bool for_each_line(const std::string& path,
                    const std::function<void(const Json& line, const std::string& place)>& use) {
   const MappedFile file(path);
   std::string_view rest = file.text();
+  std::size_t released = 0;
   for (int number = 1; !rest.empty(); ++number) {
+    const std::size_t passed = file.bytes().size() - rest.size();
+    if (passed - released >= read_window) {
+      release_pages(file.bytes().subspan(released, passed - released));
+      released = passed;
+    }
     const std::size_t end = rest.find('\n');
     const bool last = end == rest.npos;
     Json line;
@@ -111,20 +119,39 @@ std::optional<int> rank_of_file(std::string_view file) {
   return rank;
 }
 
+// Which steps of a run were done, by lines of one file.
+class StepsDone {
+ public:
+  void clear() { lines_.clear(); }
+  // The line of the record that the step has already; 0 when it is new.
+  int add(std::int64_t step, int line) {
+    const auto at = std::lower_bound(lines_.begin(), lines_.end(), std::pair(step, 0));
+    if (at != lines_.end() && at->first == step) return at->second;
+    lines_.emplace(at, step, line);  // at the end, as runs write them
+    return 0;
+  }
+
+ private:
+  std::vector<std::pair<std::int64_t, int>> lines_;  // ascending
+};
+
 RankTrace read_rank(const std::string& path, int rank) {
   RankTrace trace;
   trace.rank = rank;
-  std::map<std::int64_t, std::string> done;  // of the current run: step -> its place
+  StepsDone done;  // of the current run
+  int number = 0;
   trace.torn = for_each_line(path, [&](const Json& line, const std::string& place) {
+    ++number;
     const int runs = trace.runs;
     const std::size_t steps = trace.steps.size();
     take(trace, line, place);
     if (trace.runs != runs) done.clear();
     if (trace.steps.size() == steps) return;
-    const auto [first, fresh] = done.try_emplace(trace.steps.back().step, place);
-    if (fresh) return;
+    const int first = done.add(trace.steps.back().step, number);
+    if (first == 0) return;
     throw Error(ErrorKind::corrupt, place,
-                fmt::format("step {} has a record already, at {}", first->first, first->second));
+                fmt::format("step {} has a record already, at {}:{}", trace.steps.back().step, path,
+                            first));
   });
   trace.ascending = steps_ascend(trace);
   return trace;
