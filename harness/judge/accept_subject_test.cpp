@@ -175,6 +175,26 @@ TEST_F(AcceptSubject, SaysWhatToAddWhereNoTraceIsWritten) {
   EXPECT_NE(lost.screen.find("no-such-command"), std::string::npos) << lost.screen;
 }
 
+TEST_F(AcceptSubject, JudgesThePrintedScalarsOfAProgramThatTracesNothing) {
+  Json subject;
+  subject["subject"] =
+      Json{{"launch",
+            "for i in 1 2 3 4 5 6; do echo \"step: $i  loss: 8.$((90 - i * 7))  grad_norm: 1.$i  "
+            "memory: 1.0GiB(1%)\"; done; : {ranks} {args} {steps}"},
+           {"checkpoint", "none"},
+           {"scalars", "torchtitan"}};
+  subject["layout"]["ref"] = fake_layout(1);
+  const Outcomes found = run(subject, {"--only", "live,cover,repeat,kill"});
+  EXPECT_EQ(found.exit_code, 3) << found.screen;
+  EXPECT_NE(found.of("live", "ref"), "fail") << found.screen;
+  EXPECT_EQ(found.of("repeat", "ref"), "inconclusive") << found.screen;
+  EXPECT_EQ(found.reason("cover").find("tensors: not verified"), 0u) << found.reason("cover");
+  subject["subject"]["launch"] = "echo no step; : {ranks} {args} {steps}";
+  const Outcomes none = run(subject);
+  EXPECT_EQ(none.exit_code, 2) << none.screen;
+  EXPECT_NE(none.screen.find("left no scalars of torchtitan"), std::string::npos) << none.screen;
+}
+
 TEST_F(AcceptSubject, RunsNothingMoreWhereTheReferenceFails) {
   Json subject = fake_subject();
   subject["layout"]["ref"] = fake_layout(1, "early_end");

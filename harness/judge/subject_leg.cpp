@@ -206,10 +206,20 @@ class LegRun {
       import_scalars(scalar_format_from_name(subject_.scalars),
                      fs::exists(scalars) ? scalars : output(), trace_folder());
       result_.trace = read_trace(trace_folder());
+      if (!result_.trace.ranks.front().ended) add_end();
       result_.traced = true;
     } catch (const Error& error) {
       result_.problem = fmt::format("left no scalars of {}: {}", subject_.scalars, error.what());
     }
+  }
+
+  // What it logged does not say whether it ended; its exit code does.
+  void add_end() {
+    const std::int64_t step = result_.trace.step_numbers().back() + 1;
+    const std::string file = trace_folder() + "/rank_00000.jsonl";
+    std::ofstream(file, std::ios::app)
+        << Json{{"kind", "end"}, {"step", step}, {"known_by", "exit code 0"}}.dump() << '\n';
+    result_.trace = read_trace(trace_folder());
   }
 
   const Subject& subject_;
