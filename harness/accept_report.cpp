@@ -20,20 +20,6 @@
 namespace shardproof {
 namespace {
 
-// The commit of the sources this program was built from, when they are still there.
-std::string commit() {
-  if (!std::filesystem::exists(SHARDPROOF_SOURCE_DIR "/.git")) return "unknown";
-  try {
-    const ChildResult git = run_child({"/usr/bin/env", "git", "-C", SHARDPROOF_SOURCE_DIR,
-                                       "describe", "--always", "--dirty", "--abbrev=12"},
-                                      std::chrono::seconds(10));
-    if (git.exit_code == 0) return git.output.substr(0, git.output.find('\n'));
-  } catch (const Error&) {
-    // No git on this machine: the digest of the program still names it.
-  }
-  return "unknown";
-}
-
 std::string host_name() {
   char text[256] = {};
   return ::gethostname(text, sizeof text - 1) == 0 ? text : "unknown";
@@ -76,7 +62,7 @@ Json program_facts(const std::vector<CorpusResult>& results) {
     }
     break;
   }
-  out["commit"] = commit();
+  out["commit"] = source_commit();
   return out;
 }
 
@@ -92,11 +78,9 @@ Json death_facts(const std::vector<CorpusResult>& results) {
 }
 
 Json timing_facts(const std::vector<CorpusResult>& results, double seconds) {
-  return Json{{"host", host_name()},
-              {"cores", std::thread::hardware_concurrency()},
-              {"finished", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
-              {"seconds", seconds},
-              {"death", death_facts(results)}};
+  Json out = machine_facts(seconds);
+  out["death"] = death_facts(results);
+  return out;
 }
 
 constexpr std::size_t screen_width = 110, verdict_column = 23, detail_column = 16;
@@ -158,6 +142,26 @@ void add_statements(Report& report) {
 
 }  // namespace
 
+std::string source_commit() {
+  if (!std::filesystem::exists(SHARDPROOF_SOURCE_DIR "/.git")) return "unknown";
+  try {
+    const ChildResult git = run_child({"/usr/bin/env", "git", "-C", SHARDPROOF_SOURCE_DIR,
+                                       "describe", "--always", "--dirty", "--abbrev=12"},
+                                      std::chrono::seconds(10));
+    if (git.exit_code == 0) return git.output.substr(0, git.output.find('\n'));
+  } catch (const Error&) {
+    // No git on this machine: the digest of the program still names it.
+  }
+  return "unknown";
+}
+
+Json machine_facts(double seconds) {
+  return Json{{"host", host_name()},
+              {"cores", std::thread::hardware_concurrency()},
+              {"finished", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+              {"seconds", seconds}};
+}
+
 Report make_report(const std::string& title, const std::vector<CorpusResult>& results,
                    double seconds) {
   Report report;
@@ -201,8 +205,12 @@ std::string shown_run_line(const Config& config) {
 
 std::string verdict_lines(const Verdict& verdict) {
   const bool passed = verdict.outcome == Outcome::pass;
-  const char* word = verdict.outcome == Outcome::fail ? "FAIL" : passed ? "PASS" : "OPEN";
-  std::string out = fmt::format("{}  {:<15}  ", word, verdict.check);
+  const bool known = verdict.outcome == Outcome::expected_fail;
+  const char* word = verdict.outcome == Outcome::fail ? "FAIL"
+                     : passed                         ? "PASS"
+                     : known                          ? "XFAIL"
+                                                      : "OPEN";
+  std::string out = fmt::format("{:<6}{:<15}  ", word, verdict.check);
   if (passed) {
     out += wrapped(verdict.sentence, verdict_column) + "\n";
     if (verdict.check != native_layout_check) return out;
@@ -215,7 +223,7 @@ std::string verdict_lines(const Verdict& verdict) {
     out += fmt::format("      {:<9} {}\n", key, text);
   };
   line("expected", wrapped(verdict.sentence, detail_column));
-  if (!verdict.difference) line("found", wrapped(verdict.reason, detail_column));
+  if (!verdict.difference || known) line("found", wrapped(verdict.reason, detail_column));
   if (verdict.difference) {
     const Difference& at = *verdict.difference;
     line("step", fmt::format("{}, {}", at.step, at.phase));

@@ -13,6 +13,11 @@ namespace shardproof {
 Report make_report(const std::string& title, const std::vector<CorpusResult>& results,
                    double seconds);
 
+// The commit of the sources this program was built from, or "unknown".
+std::string source_commit();
+// Host, cores, the time now and how long it took.
+Json machine_facts(double seconds);
+
 // The run line, or words for an empty one.
 std::string shown_run_line(const Config& config);
 

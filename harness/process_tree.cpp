@@ -15,7 +15,9 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
+#include <ctime>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -97,27 +99,44 @@ void kill_children() {
 
 constexpr int orders_in = 3, status_out = 4;  // where the watcher keeps its pipes
 
+// What the watcher tells: the exit code of the program, or that one more process was killed.
+struct Told {
+  enum What : int { program_ended, killed } what;
+  int exit_code = 0;
+};
+
+void tell(const Told& told) {
+  [[maybe_unused]] const ssize_t written = write(status_out, &told, sizeof told);
+}
+
 // Reaps what has ended. False when no child is left.
-bool reap(pid_t program, bool& program_ended) {
+bool reap(pid_t program, bool killing, bool& program_ended) {
   for (;;) {
     int status = 0;
     const pid_t pid = waitpid(-1, &status, WNOHANG);
     if (pid == 0) return true;
     if (pid < 0) return errno == EINTR;
+    if (killing && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) tell({Told::killed});
     if (pid != program) continue;
     program_ended = true;
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    [[maybe_unused]] const ssize_t written = write(status_out, &code, sizeof code);
+    tell({Told::program_ended, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)});
   }
 }
 
-[[noreturn]] void watch(pid_t program, int child_signals) {
+std::int64_t milliseconds_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+[[noreturn]] void watch(pid_t program, int child_signals, std::int64_t grace) {
   bool killing = false;
   bool program_ended = false;
+  std::int64_t patience = 0;  // until when what the program left behind may live
   for (;;) {
     std::array<pollfd, 2> ready{{{.fd = killing ? -1 : orders_in, .events = POLLIN, .revents = 0},
                                  {.fd = child_signals, .events = POLLIN, .revents = 0}}};
-    poll(ready.data(), ready.size(), killing ? 5 : -1);
+    poll(ready.data(), ready.size(), killing || program_ended ? 5 : -1);
     if (ready[1].revents != 0) {
       signalfd_siginfo info;
       while (read(child_signals, &info, sizeof info) > 0) {
@@ -129,8 +148,10 @@ bool reap(pid_t program, bool& program_ended) {
       if (order == 't' && !program_ended) kill(program, SIGTERM);
       if (order == 'k') killing = true;
     }
-    if (!reap(program, program_ended)) _exit(0);
-    killing = killing || program_ended;
+    const bool had_ended = program_ended;
+    if (!reap(program, killing, program_ended)) _exit(0);
+    if (program_ended && !had_ended) patience = milliseconds_now() + grace;
+    killing = killing || (program_ended && milliseconds_now() >= patience);
     if (killing) kill_children();
   }
 }
@@ -141,6 +162,7 @@ struct Start {
   int output;
   int orders;
   int status;
+  std::int64_t grace;  // in milliseconds
 };
 
 [[noreturn]] void run_program(const Start& start, const sigset_t& signals, pid_t watcher) {
@@ -176,13 +198,14 @@ struct Start {
   syscall(SYS_close_range, status_out + 1, ~0U, 0);
   const int child_signals = signalfd(-1, &children, SFD_NONBLOCK | SFD_CLOEXEC);
   if (program < 0 || child_signals < 0) _exit(1);
-  watch(program, child_signals);
+  watch(program, child_signals, start.grace);
 }
 
 }  // namespace
 
 ProcessTree::ProcessTree(const std::vector<std::string>& command,
-                         const std::map<std::string, std::string>& environment) {
+                         const std::map<std::string, std::string>& environment,
+                         std::chrono::milliseconds grace) {
   SP_CHECK(!command.empty(), "no command");
   if (access(command[0].c_str(), X_OK) != 0) {
     throw Error(ErrorKind::environment, command[0], std::strerror(errno));
@@ -194,8 +217,12 @@ ProcessTree::ProcessTree(const std::vector<std::string>& command,
   const Ends output = make_pipe();
   const Ends orders = make_socket_pair();  // a write after the watcher's end is no SIGPIPE
   const Ends status = make_pipe();
-  const Start start{argument_pointers.data(), variable_pointers.data(), output.write, orders.read,
-                    status.write};
+  const Start start{argument_pointers.data(),
+                    variable_pointers.data(),
+                    output.write,
+                    orders.read,
+                    status.write,
+                    grace.count()};
   watcher_ = fork();
   if (watcher_ == 0) run_watcher(start);
   for (const int fd : {output.write, orders.read, status.write}) close(fd);
@@ -238,14 +265,16 @@ void ProcessTree::kill_all() {
 
 bool ProcessTree::ended() {
   while (!ended_) {
-    int code = 0;
-    const ssize_t count = read(status_, &code, sizeof code);
+    Told told{};
+    const ssize_t count = read(status_, &told, sizeof told);
     if (count < 0) return false;
     if (count == 0) {
       waitpid(watcher_, nullptr, 0);
       ended_ = true;
+    } else if (told.what == Told::killed) {
+      ++killed_;
     } else {
-      exit_code_ = code;
+      exit_code_ = told.exit_code;
     }
   }
   return true;

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,9 +18,11 @@ namespace shardproof {
 
 class ProcessTree {
  public:
-  // `command[0]` is a path. stdin is empty. Error environment when it cannot be started.
+  // `command[0]` is a path. stdin is empty. What the program leaves behind has `grace` to end by
+  // itself before it is killed. Error environment when it cannot be started.
   ProcessTree(const std::vector<std::string>& command,
-              const std::map<std::string, std::string>& environment);
+              const std::map<std::string, std::string>& environment,
+              std::chrono::milliseconds grace = {});
   ~ProcessTree();  // kills what is left
   ProcessTree(const ProcessTree&) = delete;
 
@@ -30,6 +33,8 @@ class ProcessTree {
   bool ended();
   // Of the program, 128 + signal after a signal; nothing while it runs.
   std::optional<int> exit_code() const { return exit_code_; }
+  // Processes, the program among them, that were killed for its end or by an order, so far.
+  int killed() const { return killed_; }
 
  private:
   void order(char what);
@@ -40,6 +45,7 @@ class ProcessTree {
   int status_ = -1;
   bool ended_ = false;
   std::optional<int> exit_code_;
+  int killed_ = 0;
 };
 
 }  // namespace shardproof

@@ -49,6 +49,7 @@ TEST(ProcessTree, RunsAProgramWithItsEnvironment) {
   EXPECT_EQ(read_lines(tree, 2), "a b=c\nerr\n");
   EXPECT_TRUE(ends(tree));
   EXPECT_EQ(tree.exit_code(), 5);
+  EXPECT_EQ(tree.killed(), 0);
 }
 
 TEST(ProcessTree, WhatTheProgramLeavesBehindIsKilled) {
@@ -56,7 +57,15 @@ TEST(ProcessTree, WhatTheProgramLeavesBehindIsKilled) {
   const int pid = std::stoi(read_lines(tree, 1));
   EXPECT_TRUE(ends(tree));
   EXPECT_EQ(tree.exit_code(), 0);
+  EXPECT_EQ(tree.killed(), 1);
   EXPECT_FALSE(is_alive(pid));
+}
+
+TEST(ProcessTree, WhatIsLeftBehindMayEndByItselfInItsGrace) {
+  ProcessTree tree({"/bin/sh", "-c", "(sleep 0.2; exit 7) & exit 3"}, {}, seconds(15));
+  EXPECT_TRUE(ends(tree));
+  EXPECT_EQ(tree.exit_code(), 3);
+  EXPECT_EQ(tree.killed(), 0);
 }
 
 TEST(ProcessTree, KillAllReachesGrandchildrenInOtherSessions) {
@@ -71,6 +80,7 @@ TEST(ProcessTree, KillAllReachesGrandchildrenInOtherSessions) {
   tree.kill_all();
   EXPECT_TRUE(ends(tree));
   EXPECT_EQ(tree.exit_code(), 128 + SIGKILL);
+  EXPECT_GE(tree.killed(), 3) << "the program, the session and what is below";
   EXPECT_FALSE(is_alive(session));
   EXPECT_FALSE(is_alive(below));
 }

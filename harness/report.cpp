@@ -87,11 +87,13 @@ Json timing_json(const Report& report) {
 }
 
 std::string report_summary(const Report& report) {
+  const int known = count(report, Outcome::expected_fail);
   std::string out = fmt::format(
-      "## {}\n\n{} pass, {} fail, {} inconclusive. Exit code {}.\n\n| | check | subject | expected "
-      "|\n|---|---|---|---|\n",
+      "## {}\n\n{} pass, {} fail, {} inconclusive{}. Exit code {}.\n\n| | check | subject | "
+      "expected |\n|---|---|---|---|\n",
       report.title, count(report, Outcome::pass), count(report, Outcome::fail),
-      count(report, Outcome::inconclusive), exit_code(report.verdicts));
+      count(report, Outcome::inconclusive),
+      known > 0 ? fmt::format(", {} failed as expected", known) : "", exit_code(report.verdicts));
   for (const Verdict& verdict : report.verdicts) {
     out += fmt::format("| {} | {} | {} | {} |\n",
                        verdict.outcome == Outcome::fail ? "**FAIL**" : name(verdict.outcome),

@@ -150,13 +150,9 @@ RunComparison compare_runs(const Trace& expected, const Trace& found, std::int64
     if (both && tensors(from - 1, what)) return out;
   }
   const std::int64_t before = out.tensors;
-<<<<<<< HEAD
   const bool moments = must_have_moments(expected) || must_have_moments(found);
-  for (std::int64_t step = from; step <= to; ++step) {
-=======
   std::string said_lacking;  // a line says it once, not at each of many steps
   for (const std::int64_t step : steps_between(expected, found, from, to)) {
->>>>>>> wt-import
     std::vector<std::string> untraced;
     const auto kind = [&](const char* what) {
       const std::int64_t compared = out.tensors;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <sstream>
 
 #include "base/error.h"
 #include "harness/accept.h"
@@ -12,6 +13,7 @@
 #include "harness/cli/environment.h"
 #include "harness/cli/option_values.h"
 #include "harness/cli/stop_signal.h"
+#include "harness/judge/accept_subject.h"
 #include "harness/ladder_rungs.h"
 #include "harness/rank_faults.h"
 
@@ -70,6 +72,12 @@ int run_ladder(const AcceptOptions& accept, int rung, const ProveFlags& flags) {
   return climb_ladder(options, proof_options("Shardproof ladder", flags, stop));
 }
 
+int run_subject(const SubjectOptions& subject, const ProveFlags& flags) {
+  const StopSignal stop;
+  return accept_subject(subject,
+                        proof_options("Shardproof judgement of " + subject.file, flags, stop));
+}
+
 // An Error that says 3 must be mapped, too, so it is printed here.
 template <typename Body>
 int with_bisect(bool bisect, const Body& body) {
@@ -82,6 +90,13 @@ int with_bisect(bool bisect, const Body& body) {
     code = exit_code(error.kind());
   }
   return bisect_exit_code(code);
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) out.push_back(word);
+  return out;
 }
 
 // A run line, or the first line of @FILE. A line is never empty: "$forgotten" is no run.
@@ -107,6 +122,7 @@ void add_accept(CLI::App& app, int& status) {
   struct Arguments : AcceptOptions, ProveFlags {
     bool ladder = false;
     int rung = 0;
+    SubjectOptions subject;
   };
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb = app.add_subcommand(
@@ -117,11 +133,16 @@ void add_accept(CLI::App& app, int& status) {
   CLI::Option* ranks =
       verb->add_option("--ranks", arguments->ranks, "Ranks of the main leg (default: 4)")
           ->check(integer_range(1));
-  verb->add_option("--backend", arguments->backend, "threads (of this process) or mpi (processes)")
-      ->check(CLI::IsMember({"threads", "mpi"}));
-  CLI::Option* layout = verb->add_option("--layout", arguments->layout, "dp4.zero1, or dp=4,zero=1")
-                            ->check(not_empty());
-  verb->add_option("--set", arguments->set, "Set any key of both configs: training.steps=10")
+  CLI::Option* backend = verb->add_option("--backend", arguments->backend,
+                                          "threads (of this process) or mpi (processes)")
+                             ->check(CLI::IsMember({"threads", "mpi"}));
+  CLI::Option* layout =
+      verb->add_option("--layout", arguments->layout,
+                       "dp4.zero1, or dp=4,zero=1; with --subject: only these of its layouts")
+          ->check(not_empty());
+  verb->add_option("--set", arguments->set,
+                   "Set any key of both configs (training.steps=10), or of the subject file "
+                   "(subject.steps=8)")
       ->type_name("KEY=VALUE");
   CLI::Option* ladder =
       verb->add_flag("--ladder", arguments->ladder,
@@ -133,6 +154,22 @@ void add_accept(CLI::App& app, int& status) {
   verb->add_option("--rung", arguments->rung, "This rung of the ladder alone")
       ->check(integer_range(1, rung_count))
       ->needs(ladder);
+  CLI::Option* subject =
+      verb->add_option("--subject", arguments->subject.file,
+                       "Judge a program that is not ours: the file that says how it is started")
+          ->check(not_empty())
+          ->excludes(text)
+          ->excludes(ranks)
+          ->excludes(backend)
+          ->excludes(ladder);
+  verb->add_option("--only", arguments->subject.choice.checks,
+                   "Only these checks: live,cover,repeat,layout,resume,kill,data,checkpoint")
+      ->delimiter(',')
+      ->needs(subject);
+  verb->add_option("--at-once", arguments->subject.at_once,
+                   "Legs that run side by side (default: 1; each needs a port of its own)")
+      ->check(integer_range(1))
+      ->needs(subject);
   add_flags(*verb, *arguments);
   verb->footer(
       "Examples:\n"
@@ -140,6 +177,7 @@ void add_accept(CLI::App& app, int& status) {
       "  shardproof accept --backend mpi --text book.txt\n"
       "  shardproof accept --layout dp2 --set training.steps=40 --out evidence\n"
       "  shardproof accept --ladder\n"
+      "  shardproof accept --subject theirs.toml --only live,layout --out evidence\n"
       "  git bisect run build/release/bin/shardproof accept --bisect\n"
       "Exit codes: 0 every verdict passes, 1 one fails, 2 bad usage or input, 3 something is "
       "lacking "
@@ -147,6 +185,11 @@ void add_accept(CLI::App& app, int& status) {
   verb->callback([arguments, &status] {
     status = with_bisect(arguments->bisect, [&] {
       check_environment("accept");
+      if (!arguments->subject.file.empty()) {
+        arguments->subject.choice.layouts = split_list(arguments->layout);
+        arguments->subject.set = arguments->set;
+        return run_subject(arguments->subject, *arguments);
+      }
       if (arguments->ladder) return run_ladder(*arguments, arguments->rung, *arguments);
       return run_proof(accept_corpora(*arguments), "Shardproof acceptance run", *arguments);
     });

@@ -35,7 +35,7 @@ CommandResult run_command(const CommandLine& line, Duration deadline,
   std::vector<std::string> words{"/usr/bin/env"};
   words.insert(words.end(), line.words.begin(), line.words.end());
   CommandResult result;
-  ProcessTree tree(words, line.environment);
+  ProcessTree tree(words, line.environment, line.grace);
   const Deadline end = Deadline::after(deadline);
   bool open = true;
   bool killing = false;
@@ -55,6 +55,7 @@ CommandResult run_command(const CommandLine& line, Duration deadline,
   if (result.output.size() > kept_output) {
     result.output.erase(0, result.output.size() - kept_output);
   }
+  result.left = tree.killed();
   result.exit_code = tree.exit_code().value_or(-1);
   return result;
 }

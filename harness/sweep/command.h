@@ -15,12 +15,14 @@ struct CommandResult {
   int exit_code = -1;  // 128 + signal after a signal
   bool timed_out = false;
   bool stopped = false;
+  int left = 0;        // processes that were killed: when it had ended, or with it
   std::string output;  // the last 64 KiB of stdout and stderr
 };
 
 struct CommandLine {
   std::vector<std::string> words;  // the program is looked up in PATH
   std::map<std::string, std::string> environment;
+  std::chrono::milliseconds grace{};  // for what it leaves behind to end by itself
 };
 
 // `stop` is asked every few milliseconds. Error environment when nothing can be started.
