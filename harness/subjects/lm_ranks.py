@@ -7,6 +7,8 @@ import signal
 import sys
 import tempfile
 
+import torch._dynamo  # the first optimizer imports it: here once for all ranks
+
 PR_SET_PDEATHSIG = 1
 
 

@@ -8,7 +8,7 @@ where SHARDPROOF_TRACE is not set it does nothing. At most six lines go into a s
     with trace.checkpoint(path): torch.save(state, path)         # behind trace.step()
     trace.end()
 
-`loss` and `norm` are the whole batch's on every rank (mean() takes the mean over ranks; no norm: that
+`loss` and `norm` are the whole batch's on every rank (trace.mean(loss): of all ranks; no norm: that
 of the gradients), `tokens` and `samples` are the rank's own. Other arguments of Trace are facts of its
 run: coords={"dp": 0, "tp": 1} tells ranks that see the same samples from those that do not. Phases
 forward, backward and optimizer come from hooks; where the model is not called, trace.at("forward").
@@ -27,12 +27,6 @@ def seat():  # rank and world
     if dist.is_available() and dist.is_initialized(): return dist.get_rank(), dist.get_world_size()
     known = [pair for pair in SEATS if all(each in os.environ for each in pair)]
     return tuple(int(os.environ[each]) for each in known[0]) if known else (0, 1)
-
-
-def mean(value):  # of one number over all ranks
-    total = torch.as_tensor(value).detach().double().cpu().reshape(1).clone()
-    if seat()[1] > 1: dist.all_reduce(total)
-    return total.item() / seat()[1]
 
 
 def place_of(name, tensor):  # offsets of this rank's part, and the global shape
@@ -104,6 +98,11 @@ class On:
 
     def gradients(self):
         return [(name, each.grad) for name, each in self.params if each.grad is not None]
+
+    def mean(self, value):  # of one number over all ranks
+        total = torch.as_tensor(value).detach().double().cpu().reshape(1).clone()
+        if dist.is_available() and dist.is_initialized(): dist.all_reduce(total)
+        return total.item() / seat()[1]
 
     def reduced(self):
         self.at("reduced")
