@@ -81,6 +81,8 @@ class Training:
             set_optimizer_state_dict(self.model, self.optimizer, state["optimizer"], options=FLAT)
         if "schedule" in restores:
             self.schedule.load_state_dict(state["schedule"])
+            for group, rate in zip(self.optimizer.param_groups, self.schedule.get_last_lr()):
+                group["lr"] = rate
         if "sampler" in restores:
             self.sampler = state["sampler"]
         self.done = state["done"]

@@ -63,9 +63,10 @@ class On:
         os.makedirs(self.folder, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self.file = os.open(f"{self.folder}/rank_{self.rank:05d}.jsonl", flags, 0o644)
-        with open(getattr(sys.modules["__main__"], "__file__", sys.argv[0]), "rb") as script:
-            said = {"code": hashlib.sha256(script.read()).hexdigest()}
-        said["versions"] = {"torch": torch.__version__}
+        said, script = {"versions": {"torch": torch.__version__}}, sys.modules["__main__"]
+        if getattr(script, "__file__", None):
+            with open(script.__file__, "rb") as text:
+                said["code"] = hashlib.sha256(text.read()).hexdigest()
         said["frozen"] = [each for each, value in self.params if not value.requires_grad]
         self.line("run", schema=1, rank=self.rank, world=world, pid=os.getpid(), **{**said, **facts})
         for module in listed(model):
