@@ -101,6 +101,18 @@ TEST(PythonEmitter, TellsCutFromReplicatedTensors) {
   EXPECT_EQ(shapes["embedding"], (Shape{64, 32}));
 }
 
+TEST(PythonEmitter, PlacesShardsThatAreCutTwice) {
+  const TempFolder folder;
+  const CommandResult done =
+      run_python({subjects + "/testing/two_axes.py"},
+                 {{"SHARDPROOF_TRACE", folder.path()}, {"SHARDPROOF_TENSORS", "all"}});
+  ASSERT_EQ(done.exit_code, 0) << done.output;
+  const Trace trace = read_trace(folder.path());
+  EXPECT_EQ(trace.ranks.size(), 4u);
+  const Verdict cover = check_cover(trace);
+  EXPECT_EQ(cover.outcome, Outcome::pass) << cover.reason;
+}
+
 TEST(PythonEmitter, SeesEveryPhaseAndDiesWhereItIsTold) {
   const TempFolder folder;
   const CommandResult done = run_python(
