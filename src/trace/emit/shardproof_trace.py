@@ -112,8 +112,7 @@ class On:
     def stepping(self, optimizer, args, named):
         if "reduced" not in self.passed:
             self.reduced()
-            norm = torch.nn.utils.get_total_norm([each for _, each in self.gradients()])
-            self.norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+            self.norm = torch.nn.utils.get_total_norm([each for _, each in self.gradients()])
         self.at("clipped")
         self.at("optimizer")
         self.rate = self.optimizers[0].param_groups[0]["lr"]
@@ -130,7 +129,8 @@ class On:
         floats = {}
         rate = self.optimizers[0].param_groups[0]["lr"] if skipped else self.rate
         norm = self.norm if norm is None else norm
-        for key, value in ("loss", float(loss)), ("grad_norm", float(norm)), ("lr", rate):
+        for key, value in ("loss", loss), ("grad_norm", norm), ("lr", rate):
+            value = float(value.full_tensor() if hasattr(value, "full_tensor") else value)
             floats[key] = value if math.isfinite(value) else None
             floats[key + "_bits"] = struct.pack(">d", value).hex()
         self.line("step", step=step, **floats, tokens=int(tokens), samples=[int(s) for s in samples],
