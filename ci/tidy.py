@@ -66,6 +66,8 @@ def touches_environment(path):
     # Preloaded, with no main of ours: loaded_proof, file_shim, and the settings of interpose.
     named = path.name in ("main.cpp", "loaded_proof.cpp", "file_shim.cpp")
     preloaded = path.as_posix() == "harness/interpose/settings.cpp"
+    if path.as_posix() == "src/trace/emit/shardproof_trace.h":
+        return True  # goes into programs of others
     return path.parts[0] == "harness" and (named or preloaded or "cli" in path.parts)
 
 

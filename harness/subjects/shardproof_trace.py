@@ -1,0 +1,1 @@
+../../src/trace/emit/shardproof_trace.py
