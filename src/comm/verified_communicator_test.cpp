@@ -101,7 +101,7 @@ void expect_mismatch(const Said& said, const std::string& says) {
 // Runs the body on verified thread ranks; what was left on another rank's account is printed there.
 void on_verified(int ranks, AgreementWay way,
                  const std::function<void(Communicator&, const VerifyOptions&)>& body) {
-  ThreadWorld world(ranks, std::chrono::seconds(20));
+  ThreadWorld world(ranks, std::chrono::seconds(8));
   conformance::own_on_threads(world, [&](std::unique_ptr<Communicator> backend) {
     StackOptions options;
     options.verify.emplace().way = way;
@@ -239,7 +239,7 @@ TEST_P(VerifiedBy, WhatTheGuardSendsIsCountedApart) {
 }
 
 TEST_P(VerifiedBy, ARankThatDiesIsNotAMismatch) {
-  ThreadWorld world(3, std::chrono::seconds(20));
+  ThreadWorld world(3, std::chrono::seconds(8));
   conformance::own_on_threads(world, [&](std::unique_ptr<Communicator> backend) {
     StackOptions options;
     options.verify.emplace().way = GetParam();

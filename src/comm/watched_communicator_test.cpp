@@ -32,7 +32,7 @@ class WatchedWorld {
  public:
   WatchedWorld(int ranks, bool verified, WatchLimits limits = quick, Clock& clock = Clock::real())
       : verified_(verified),
-        world_(ranks, std::chrono::seconds(20)),
+        world_(ranks, std::chrono::seconds(8)),
         watchdog_(limits, {.note = [this](const std::string& text) {
                     const std::lock_guard lock(mutex_);
                     outcome_.notes.push_back(text);
