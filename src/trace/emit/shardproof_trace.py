@@ -1,18 +1,19 @@
-"""The Shardproof trace of a PyTorch run: copy this file beside your script. It needs torch alone, and
+"""The Shardproof trace of a PyTorch run: copy this file beside your script. It needs torch alone;
 where SHARDPROOF_TRACE is not set it does nothing. At most six lines go into a script:
 
     import shardproof_trace
-    trace = shardproof_trace.Trace(model, optimizer, first=0, data={"size": 1000})  # behind wrapping
-    trace.reduced()                     # behind backward, before clipping; leave it out if none clips
+    trace = shardproof_trace.Trace(model, optimizer, data={"size": 1000})  # behind wrapping
+    trace.reduced()                     # behind backward, before clipping; none: leave it out
     trace.step(step, loss, norm, tokens, samples)                # behind optimizer.step()
     with trace.checkpoint(path): torch.save(state, path)         # behind trace.step()
     trace.end()
 
 `loss` and `norm` are the whole batch's on every rank (trace.mean(loss): of all ranks; no norm: that
-of the gradients), `tokens` and `samples` are the rank's own. Other arguments of Trace are facts of its
-run: coords={"dp": 0, "tp": 1} tells ranks that see the same samples from those that do not. Phases
-forward, backward and optimizer come from hooks; where the model is not called, trace.at("forward").
-Cut by hand, not a DTensor: place=f(name, tensor) -> (offsets, global shape), name=f(name) -> name.
+of the gradients), `tokens` and `samples` are the rank's own. first=8: the step that a resumed run
+begins with. Other arguments of Trace are facts of its run: data={"size": samples of an epoch},
+coords={"dp": 0, "tp": 1} where ranks see the same samples. The phases forward, backward, clipped
+and optimizer come from hooks; where the model is not called, trace.at("forward"). Cut by hand, not
+a DTensor: place=f(name, tensor) -> (offsets, global shape); other names: name=f(name) -> name.
 """
 import contextlib, ctypes, hashlib, json, math, os, re, signal, struct, sys, time
 import torch, torch.distributed as dist
@@ -55,7 +56,8 @@ class On:
         listed = lambda value: value if isinstance(value, (list, tuple)) else [value]
         self.now, self.passed, self.place, self.norm = first, set(), place, None
         self.first, self.optimizers, (self.rank, world) = first, listed(optimizer), seat()
-        self.folder, self.match = os.environ["SHARDPROOF_TRACE"], os.environ.get("SHARDPROOF_MATCH", "")
+        self.folder = os.environ["SHARDPROOF_TRACE"]
+        self.match = os.environ.get("SHARDPROOF_MATCH", "")
         self.steps = os.environ.get("SHARDPROOF_TENSORS", "").split(",")
         self.fault = os.environ.get("SHARDPROOF_FAULT", "").split(":")  # rank, step, phase, kind
         self.params = [(name(re.sub(WRAPPERS, "", each)), parameter) for module in listed(model)
@@ -63,12 +65,13 @@ class On:
         os.makedirs(self.folder, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self.file = os.open(f"{self.folder}/rank_{self.rank:05d}.jsonl", flags, 0o644)
-        said, script = {"versions": {"torch": torch.__version__}}, sys.modules["__main__"]
-        if getattr(script, "__file__", None):
-            with open(script.__file__, "rb") as text:
-                said["code"] = hashlib.sha256(text.read()).hexdigest()
+        said = {"schema": 1, "rank": self.rank, "world": world, "pid": os.getpid()}
+        said["versions"] = {"torch": torch.__version__}
         said["frozen"] = [each for each, value in self.params if not value.requires_grad]
-        self.line("run", schema=1, rank=self.rank, world=world, pid=os.getpid(), **{**said, **facts})
+        if script := getattr(sys.modules["__main__"], "__file__", None):
+            with open(script, "rb") as text:
+                said["code"] = hashlib.sha256(text.read()).hexdigest()
+        self.line("run", **{**said, **facts})
         for module in listed(model):
             module.register_forward_pre_hook(self.entered, prepend=True)
             module.register_forward_hook(self.left)
@@ -81,6 +84,7 @@ class On:
         if phase in self.passed: return
         self.passed.add(phase)
         step = self.now if step is None else step
+        if phase == "forward" and step == self.first: self.write("param", step - 1, self.params)
         self.line("at", step=step, phase=phase)
         if self.fault[:3] != [str(self.rank), str(step), phase]: return
         if self.fault[3] == "kill": os.kill(os.getpid(), signal.SIGKILL)
@@ -88,9 +92,7 @@ class On:
         else: time.sleep(float(self.fault[3].removeprefix("delay=")))
 
     def entered(self, module, args):
-        if not module.training: return
-        if self.now == self.first and not self.passed: self.write("param", self.now - 1, self.params)
-        self.at("forward")
+        if module.training: self.at("forward")
 
     def left(self, module, args, output):
         for each in torch.utils._pytree.tree_leaves(output):
@@ -119,22 +121,24 @@ class On:
 
     def step(self, step, loss, norm=None, tokens=0, samples=(), skipped=False):
         if step != self.now:
-            raise ValueError(f"trace.step({step}): expected step {self.now}; Trace(first=...) says "
-                             "with which step a run begins")
+            raise ValueError(f"trace.step({step}): expected {self.now} (first=...)")
+        if norm is None and self.norm is None:
+            raise ValueError("trace.step: no norm; give it where trace.reduced() is called")
         self.write("param", step, self.params)
         self.write("moment", step, [
             (f"{name}/{key}", value) for name, parameter in self.params for each in self.optimizers
             for key, value in each.state.get(parameter, {}).items() if key != "step"
             and isinstance(value, torch.Tensor) and value.shape == parameter.shape])
         floats = {}
-        rate = self.optimizers[0].param_groups[0]["lr"] if skipped else self.rate
+        stepped = "optimizer" in self.passed
+        rate = self.rate if stepped else self.optimizers[0].param_groups[0]["lr"]
         norm = self.norm if norm is None else norm
         for key, value in ("loss", loss), ("grad_norm", norm), ("lr", rate):
             value = float(value.full_tensor() if hasattr(value, "full_tensor") else value)
             floats[key] = value if math.isfinite(value) else None
             floats[key + "_bits"] = struct.pack(">d", value).hex()
-        self.line("step", step=step, **floats, tokens=int(tokens), samples=[int(s) for s in samples],
-                  skipped=skipped)
+        ids = [int(each) for each in samples]
+        self.line("step", step=step, **floats, tokens=int(tokens), samples=ids, skipped=skipped)
         self.now, self.passed = step + 1, set()
 
     @contextlib.contextmanager
