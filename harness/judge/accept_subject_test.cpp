@@ -145,6 +145,9 @@ TEST_F(AcceptSubject, TakesAFailureThatIsExpectedAndFailsOneThatIsMissing) {
   const Outcomes missing = run(subject, {"--only", "layout", "--layout", "lost"});
   EXPECT_EQ(missing.exit_code, 1) << missing.screen;
   EXPECT_EQ(missing.reason("layout"), "expected to fail: not divided by k; it passes");
+  subject["layout"]["lost"]["args"] = "--wrong early_end";
+  const Outcomes crashed = run(subject, {"--only", "layout", "--layout", "lost"});
+  EXPECT_EQ(crashed.exit_code, 1) << "a crash is not what was expected" << crashed.screen;
 }
 
 TEST_F(AcceptSubject, BlamesNoProgramThatIsNotReproducible) {
