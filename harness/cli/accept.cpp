@@ -166,10 +166,6 @@ void add_accept(CLI::App& app, int& status) {
                    "Only these checks: live,cover,repeat,layout,resume,kill,data,checkpoint")
       ->delimiter(',')
       ->needs(subject);
-  verb->add_option("--at-once", arguments->subject.at_once,
-                   "Legs that run side by side (default: 1; each needs a port of its own)")
-      ->check(integer_range(1))
-      ->needs(subject);
   add_flags(*verb, *arguments);
   verb->footer(
       "Examples:\n"

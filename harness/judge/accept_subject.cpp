@@ -47,7 +47,7 @@ int accept_subject(const SubjectOptions& options, const ProofOptions& proof) try
     if (!proof.quiet && !proof.json) say(text + "\n");
   };
   show(fmt::format("{}: {} legs, {} verdicts", subject.file, plan.legs.size(), plan.checks.size()));
-  SubjectRun run(subject, {folders, options.at_once, show, proof.stop});
+  SubjectRun run(subject, {folders, subject.at_once, show, proof.stop});
   bool whole = run.run(plan.legs);
   std::vector<SubjectVerdict> verdicts;
   if (whole) {
@@ -59,7 +59,7 @@ int accept_subject(const SubjectOptions& options, const ProofOptions& proof) try
     return interrupted_exit;
   }
   const double seconds = std::chrono::duration<double>(Clock::real().now() - begun).count();
-  const JudgedSubject judged{subject, run.results(), verdicts, folders.out, seconds};
+  const JudgedSubject judged{subject, options.set, run.results(), verdicts, folders.out, seconds};
   const Report report = make_subject_report(proof.title, judged);
   std::optional<Error> lost;
   try {

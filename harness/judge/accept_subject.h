@@ -16,7 +16,6 @@ struct SubjectOptions {
   std::string file;
   SubjectChoice choice;
   std::vector<std::string> set;
-  int at_once = 1;  // legs
 };
 
 // Returns the exit code, 130 when stopped. Error bad_input before any folder is made where the

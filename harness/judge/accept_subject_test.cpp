@@ -86,12 +86,14 @@ TEST_F(AcceptSubject, PassesARightProgram) {
   EXPECT_GE(expected.size(), found.report["verdicts"].size());
 }
 
-TEST_F(AcceptSubject, SaysThatReportsDoNotDependOnTheirFolder) {
-  const Outcomes first = run(fake_subject(), {"--only", "live,checkpoint,layout"});
-  const Outcomes second =
-      run(fake_subject(), {"--only", "live,checkpoint,layout", "--at-once", "2"});
+TEST_F(AcceptSubject, WritesAReportThatDependsOnNeitherFolderNorOrderOfLegs) {
+  const std::vector<std::string> only = {"--only", "live,checkpoint,layout"};
+  const Outcomes first = run(fake_subject(), only), second = run(fake_subject(), only);
   EXPECT_EQ(first.exit_code, 0) << first.screen;
   EXPECT_EQ(first.report.dump(1), second.report.dump(1));
+  const Outcomes together =
+      run(fake_subject(), {"--only", "live,checkpoint,layout", "--set", "subject.at_once=4"});
+  EXPECT_EQ(first.report["verdicts"].dump(1), together.report["verdicts"].dump(1));
 }
 
 TEST_F(AcceptSubject, CatchesEachWrongByItsCheck) {
@@ -121,11 +123,11 @@ TEST_F(AcceptSubject, CatchesAJobThatDoesNotEndWithItsRank) {
   Json subject = fake_subject();
   subject["subject"]["deadline"] = 2;
   subject["layout"]["dp2"] = fake_layout(2, "deaf");
-  const Outcomes deaf = run(subject, {"--only", "kill", "--at-once", "8"});
+  const Outcomes deaf = run(subject, {"--only", "kill", "--set", "subject.at_once=8"});
   EXPECT_EQ(deaf.exit_code, 1) << deaf.screen;
   EXPECT_EQ(deaf.of("kill", "dp2: SIGKILL for rank 1 in backward"), "fail") << deaf.screen;
   subject["layout"]["dp2"] = fake_layout(2, "leaves_ranks");
-  const Outcomes leaves = run(subject, {"--only", "kill", "--at-once", "8"});
+  const Outcomes leaves = run(subject, {"--only", "kill", "--set", "subject.at_once=8"});
   EXPECT_EQ(leaves.of("kill", "dp2: SIGKILL for rank 1 in backward"), "fail") << leaves.screen;
 }
 
@@ -143,6 +145,9 @@ TEST_F(AcceptSubject, TakesAFailureThatIsExpectedAndFailsOneThatIsMissing) {
   const Outcomes missing = run(subject, {"--only", "layout", "--layout", "lost"});
   EXPECT_EQ(missing.exit_code, 1) << missing.screen;
   EXPECT_EQ(missing.reason("layout"), "expected to fail: not divided by k; it passes");
+  subject["layout"]["lost"]["args"] = "--wrong early_end";
+  const Outcomes crashed = run(subject, {"--only", "layout", "--layout", "lost"});
+  EXPECT_EQ(crashed.exit_code, 1) << "a crash is not what was expected" << crashed.screen;
 }
 
 TEST_F(AcceptSubject, BlamesNoProgramThatIsNotReproducible) {

@@ -297,6 +297,7 @@ class Reader {
        choice(subject_.checkpoint, {"dcp", "safetensors", "torch", "shardproof", "none"})},
       {"reshard", flag(reshard_)},
       {"deadline", seconds(subject_.deadline)},
+      {"at_once", integer(subject_.at_once, 1, 64)},
       {"steps", integer(subject_.steps, 3, 100000)},
       {"save", integer(subject_.save, 1, 100000)},
       {"match", text(subject_.match)},

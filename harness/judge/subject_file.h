@@ -42,6 +42,7 @@ struct Subject {
   std::string checkpoint;  // dcp | safetensors | torch | shardproof | none
   bool reshard = false;    // a checkpoint loads on another layout
   double deadline = 120;   // seconds, of each leg
+  int at_once = 1;         // legs that may run side by side: each needs ports of its own
   std::int64_t steps = 6;
   std::int64_t save = 3;  // the checkpoint's step: the next one to do
   std::string match;      // of tensor names; empty: all

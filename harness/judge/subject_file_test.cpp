@@ -42,7 +42,7 @@ TEST(SubjectFile, HasDefaults) {
 TEST(SubjectFile, TakesEveryKeyInBothLanguagesAndFromTheCommandLine) {
   const std::string more =
       "float64 = \"f\"\nreversed = \"r\"\naccumulate = \"a\"\nreshard = false\ndeadline = 1.5\n"
-      "steps = 8\nsave = 4\nmatch = \"w.*\"\nkill = \"ddp2\"\nscalars = \"trace\"\n";
+      "at_once = 2\nsteps = 8\nsave = 4\nmatch = \"w.*\"\nkill = \"ddp2\"\nscalars = \"trace\"\n";
   const std::string layout =
       "bitwise = true\nreshard = true\nchecks = [\"layout\"]\n"
       "[layout.ddp2.expect]\nlayout = \"lost\"\n";
@@ -50,7 +50,7 @@ TEST(SubjectFile, TakesEveryKeyInBothLanguagesAndFromTheCommandLine) {
   const std::string json =
       R"({"subject": {"launch": ")" + launch +
       R"(", "resume": "--resume", "checkpoint": "dcp", "float64": "f", "reversed": "r",
-          "accumulate": "a", "reshard": false, "deadline": 1.5, "steps": 8, "save": 4,
+          "accumulate": "a", "reshard": false, "deadline": 1.5, "at_once": 2, "steps": 8, "save": 4,
           "match": "w.*", "kill": "ddp2", "scalars": "trace"},
           "layout": {"ref": {"ranks": 1}, "ddp2": {"ranks": 2, "args": "--mode ddp",
           "bitwise": true, "reshard": true, "checks": ["layout"],
@@ -59,15 +59,16 @@ TEST(SubjectFile, TakesEveryKeyInBothLanguagesAndFromTheCommandLine) {
   const Subject third = parse_subject(
       toml(), "a.toml",
       {"subject.float64=f", "subject.reversed=r", "subject.accumulate=a", "subject.reshard=false",
-       "subject.deadline=1.5", "subject.steps=8", "subject.save=4", "subject.match=w.*",
-       "subject.kill=ddp2", "subject.scalars=trace", "layout.ddp2.bitwise=true",
-       "layout.ddp2.reshard=true", "layout.ddp2.checks=[\"layout\"]",
+       "subject.deadline=1.5", "subject.at_once=2", "subject.steps=8", "subject.save=4",
+       "subject.match=w.*", "subject.kill=ddp2", "subject.scalars=trace",
+       "layout.ddp2.bitwise=true", "layout.ddp2.reshard=true", "layout.ddp2.checks=[\"layout\"]",
        "layout.ddp2.expect.layout=lost"});
   for (const Subject* each : {&first, &second, &third}) {
     EXPECT_EQ(each->launch, launch);
     EXPECT_EQ(each->float64 + each->reversed + each->accumulate, "fra");
     EXPECT_FALSE(each->reshard);
     EXPECT_EQ(each->deadline, 1.5);
+    EXPECT_EQ(each->at_once, 2);
     EXPECT_EQ(each->steps, 8);
     EXPECT_EQ(each->save, 4);
     EXPECT_EQ(each->match + each->kill, "w.*ddp2");

@@ -93,6 +93,7 @@ void add_facts(Report& report, const JudgedSubject& judged) {
                                  {"steps", subject.steps},
                                  {"save", subject.save},
                                  {"checkpoint", subject.checkpoint}};
+  if (!judged.set.empty()) report.facts["subject"]["set"] = judged.set;
   const auto reference = judged.legs.find("ref");
   if (reference == judged.legs.end() || reference->second.trace.ranks.empty()) return;
   const Json& run = reference->second.trace.ranks.front().run;

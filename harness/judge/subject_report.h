@@ -11,6 +11,7 @@ namespace shardproof {
 
 struct JudgedSubject {
   const Subject& subject;
+  const std::vector<std::string>& set;  // keys of the command line
   const SubjectLegs& legs;
   const std::vector<SubjectVerdict>& verdicts;
   std::string out;
