@@ -215,7 +215,7 @@ ProcessTree::ProcessTree(const std::vector<std::string>& command,
   const std::vector<char*> argument_pointers = exec_pointers(arguments);
   const std::vector<char*> variable_pointers = exec_pointers(variables);
   const Ends output = make_pipe();
-  const Ends orders = make_socket_pair();  // a write after the watcher's end is no SIGPIPE
+  const Ends orders = make_socket_pair();  // not a pipe: see order()
   const Ends status = make_pipe();
   const Start start{argument_pointers.data(),
                     variable_pointers.data(),
@@ -251,8 +251,9 @@ ProcessTree::~ProcessTree() {
 }
 
 void ProcessTree::order(char what) {
+  // The watcher may have ended a moment ago: that is no SIGPIPE for this process.
   if (!ended_) [[maybe_unused]]
-    const ssize_t written = write(orders_, &what, 1);
+    const ssize_t sent = send(orders_, &what, 1, MSG_NOSIGNAL);
 }
 
 void ProcessTree::ask_to_end() {

@@ -114,5 +114,18 @@ TEST(ProcessTree, WhatCannotBeStarted) {
   EXPECT_DEATH(ProcessTree({}, {}), "no command");
 }
 
+// Nobody has asked yet whether it ended: the order meets a watcher that is gone.
+TEST(ProcessTree, AnOrderBehindTheEndIsNoSignal) {
+  ProcessTree tree({"/usr/bin/env", "true"}, {});
+  const Deadline deadline = Deadline::after(seconds(20));
+  pollfd gone{.fd = tree.fd(), .events = 0, .revents = 0};
+  while ((gone.revents & POLLHUP) == 0 && !deadline.expired()) poll(&gone, 1, 100);
+  ASSERT_NE(gone.revents & POLLHUP, 0);
+  tree.kill_all();
+  tree.ask_to_end();
+  EXPECT_TRUE(ends(tree));
+  EXPECT_EQ(tree.exit_code(), 0);
+}
+
 }  // namespace
 }  // namespace shardproof
