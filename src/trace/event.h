@@ -49,9 +49,9 @@ struct TensorRecord {
   double norm = 0;                  // 2-norm, fp64 in element order
 };
 
-// Required of a line: every key but `piece` (0), `skipped` (false) and, beside a float, its bits;
-// where the bits are given they are the value, and the number may be missing (or null) or rounded:
-// the bits' value, rounded to the digits that the number shows, must be that number.
+// Required of a line: all keys but `piece` (0), `skipped` (false), what its `missing` lists
+// (missing.h) and, beside a float, its bits; where the bits are given they are the value, and the
+// number may be absent (or null) or rounded: rounded to its digits, the bits' value must be it.
 Json to_json(const StepRecord& record);
 Json to_json(const TensorRecord& record);
 StepRecord step_from_json(const Json& line, const std::string& place);      // Error corrupt
