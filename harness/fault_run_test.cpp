@@ -157,6 +157,22 @@ TEST_F(FaultRun, AnExceptionInAClearingOperationIsDetected) {
   expect_outcome(run(point + "exception"), FaultOutcome::detected);
 }
 
+// The others complete the call, the last of the run, and end: nobody waits for the rank.
+TEST_F(FaultRun, ARankThatStandsStillWhenTheOthersHaveEndedIsNamed) {
+  const auto points = runner.discover(tiny("dp2.zero1"));
+  const auto last = std::find_if(points.rbegin(), points.rend(), [](const PassedPoint& passed) {
+    return passed.point.kind == PointKind::call && passed.point.rank == 0;
+  });
+  ASSERT_NE(last, points.rend());
+  FaultPoint point = last->point;
+  for (const Moment moment : {Moment::inside, Moment::after}) {
+    point.moment = moment;
+    const FaultResult result = run(point.text() + "!stop");
+    expect_outcome(result, FaultOutcome::detected);
+    EXPECT_NE(result.runs.front().said.find("rank 0"), std::string::npos);
+  }
+}
+
 TEST_F(FaultRun, NoCallGoesToAnotherGroupBeforeThereIsOne) {
   EXPECT_EQ(run("call:0:world:0:before!group").outcome, FaultOutcome::not_fired);
   const std::vector<PassedPoint> points = runner.discover(tiny("dp2.zero1"));

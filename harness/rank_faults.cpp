@@ -30,8 +30,10 @@ class ThreadPowers : public RankPowers {
     throw SimulatedDeath(at);
   }
   void stand_still(const FaultPoint& at) override {
-    still_.wait();
-    throw SimulatedDeath(at);  // whoever waited for it has given up
+    if (still_.wait()) throw SimulatedDeath(at);  // whoever waited for it has given up
+    throw Error(ErrorKind::timeout, at.text(),
+                fmt::format("rank {} stands still, and all other ranks have ended", at.rank),
+                at.rank);
   }
   void sleep(Duration duration) override { Clock::real().sleep_for(duration); }
   // Until the rank ends: the process goes on, and other runs in it.
@@ -126,9 +128,18 @@ bool any(FaultKind) {
 
 struct RankFaults::Groups : RankGroups {};
 
-void StandStill::wait() {
+bool StandStill::wait() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return released_; });
+  ++standing_;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return released_ || standing_ + ended_ >= ranks_; });
+  return released_;
+}
+
+void StandStill::ended() {
+  const std::scoped_lock lock(mutex_);
+  ++ended_;
+  changed_.notify_all();
 }
 
 void StandStill::release() {

@@ -31,12 +31,19 @@ class SimulatedDeath : public std::exception {
 // Ends a wait that nothing else would end: ranks that stand still.
 class StandStill {
  public:
-  void wait();     // until release
+  explicit StandStill(int ranks) : ranks_(ranks) {}
+  // Until release(), or until every rank has ended or stands still. False: nobody is left to wait
+  // for this one, and so to find out.
+  bool wait();
   void release();  // for good
+  void ended();    // one rank more makes no further call
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
+  const int ranks_;
+  int standing_ = 0;
+  int ended_ = 0;
   bool released_ = false;
 };
 

@@ -52,7 +52,7 @@ void run_on_threads(const RunRequest& request) {
   ThreadWorld world(rank_count(request.config), wait_limit(request.config));
   Watchdog watchdog(watch_limits(request.config), {.note = print_note});
   Deaths deaths;
-  StandStill still;
+  StandStill still(world.size());
   std::atomic<int> complete = 0;
   const auto train = [&](const RunRequest& mine, int rank, Hooks& hooks, RankFaults* faults) {
     const auto& data = mine.dataset ? mine.dataset : dataset;
@@ -70,6 +70,7 @@ void run_on_threads(const RunRequest& request) {
     }
   };
   const auto body = [&](int rank) {
+    const std::shared_ptr<void> ended(nullptr, [&](void*) { still.ended(); });
     Hooks none;
     const auto hooks = request.hooks ? request.hooks(rank) : nullptr;
     Hooks& own = hooks ? *hooks : none;
