@@ -11,6 +11,8 @@
 #include <map>
 #include <memory>
 #include <regex>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "base/safetensors.h"
 #include "trace/file_error.h"
@@ -72,8 +74,10 @@ Json sharding_info(const SafetensorsHeader& header, const std::string& path) {
   const std::string where = fmt::format("{}: {}", path, sharding_key);
   Json infos = parse_json(found->second, where, ErrorKind::corrupt);
   if (!infos.is_object()) throw Error(ErrorKind::corrupt, where, "expected an object");
+  std::unordered_set<std::string_view> names;
+  for (const SafetensorsEntry& entry : header.entries) names.insert(entry.name);
   for (const auto& item : infos.items()) {
-    if (header.find(item.key()) == nullptr) {
+    if (!names.contains(item.key())) {
       throw Error(ErrorKind::corrupt, where, fmt::format("no entry \"{}\"", item.key()));
     }
   }
@@ -161,10 +165,12 @@ TensorFile TensorFile::open(const std::string& path) {
   const auto bytes = impl->file.bytes();
   const SafetensorsHeader header = parse_safetensors(bytes, bytes.size(), path);
   const Json infos = sharding_info(header, path);
+  std::unordered_map<std::string_view, const Json*> places;  // a find in Json is linear
+  for (const auto& info : infos.items()) places.emplace(info.key(), &info.value());
   for (const SafetensorsEntry& entry : header.entries) {
     Entry out;
-    if (const auto info = infos.find(entry.name); info != infos.end()) {
-      out.place = place_from_json(*info, entry.name, entry.shape,
+    if (const auto info = places.find(entry.name); info != places.end()) {
+      out.place = place_from_json(*info->second, entry.name, entry.shape,
                                   fmt::format("{}: entry \"{}\"", path, entry.name));
     } else {  // a whole tensor
       out.place.name = entry.name;
