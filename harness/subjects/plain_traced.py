@@ -70,7 +70,7 @@ def main():
             trace.reduced()
             norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
             optimizer.step()
-            trace.step(step, trace.mean(loss), norm, len(y), list(sampler)[number * len(y):][:len(y)])
+            trace.step(step, trace.mean(loss), norm, len(y), list(sampler)[number * loader.batch_size:][:len(y)])
             if dist.get_rank() == 0:
                 print(f"step {step} loss {loss.item():.4f}")
             step += 1
