@@ -18,7 +18,13 @@ CampaignReport run_campaign(const CampaignOptions& options) {
   };
   const auto points = runner.discover(options.config);
   report.points = static_cast<int>(points.size());
-  std::vector<Fault> faults = campaign_faults(points, options.kinds);
+  std::vector<Fault> faults;
+  const std::vector<Fault> all = campaign_faults(points, options.kinds);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (static_cast<int>(i % static_cast<std::size_t>(options.parts)) == options.part - 1) {
+      faults.push_back(all[i]);
+    }
+  }
   for (const Fault& fault : faults) ++report.kinds[fault.kind].points;
   if (options.budget_seconds > 0) shuffle(faults, options.seed);
   for (std::size_t i = 0; i < faults.size(); ++i) {

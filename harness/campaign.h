@@ -16,7 +16,8 @@ namespace shardproof {
 struct CampaignOptions {
   Config config;
   std::vector<FaultKind> kinds;  // empty: all that thread ranks can simulate
-  double budget_seconds = 0;     // 0: to the end
+  int part = 1, parts = 1;    // every parts-th scenario, from the part-th on: for several machines
+  double budget_seconds = 0;  // 0: to the end
   std::uint64_t seed = 1;
   double hang_seconds = 20;
   const std::atomic<bool>* stop = nullptr;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "faults/inject/fault_draw.h"
@@ -45,6 +46,30 @@ TEST(Campaign, EveryKindThatThreadsSimulateHasAPoint) {
   for (const KindInfo& of : fault_kinds()) {
     EXPECT_NE(kinds.contains(of.kind), without.contains(of.kind)) << of.name;
   }
+}
+
+TEST(Campaign, PartsAreTheWhole) {
+  const auto ran = [](int part, int parts) {
+    std::vector<std::string> out;
+    CampaignOptions options;
+    options.config = tiny();
+    options.kinds = {FaultKind::other_config, FaultKind::missing_shard, FaultKind::nan};
+    options.part = part;
+    options.parts = parts;
+    options.ended = [&](const FaultScenario& scenario, const FaultResult& result) {
+      EXPECT_TRUE(result.pass) << result.why;
+      out.push_back(text(scenario.faults));
+    };
+    EXPECT_EQ(run_campaign(options).failed, 0);
+    return out;
+  };
+  std::vector<std::string> whole = ran(1, 1), parts = ran(1, 2);
+  ASSERT_GT(whole.size(), parts.size());
+  ASSERT_FALSE(parts.empty());
+  for (const std::string& each : ran(2, 2)) parts.push_back(each);
+  std::sort(whole.begin(), whole.end());
+  std::sort(parts.begin(), parts.end());
+  EXPECT_EQ(parts, whole);
 }
 
 TEST(Campaign, TheSameSeedDrawsTheSameOrder) {

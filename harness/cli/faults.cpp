@@ -1,7 +1,10 @@
 // faults: the verbs that list, find, inject and judge faults.
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <memory>
+#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "faults/matrix.h"
@@ -20,6 +23,7 @@ struct Flags {
   std::string run;
   std::vector<std::string> kinds;
   double budget = 0;
+  std::string part = "1/1";
   int seed = 1;
   bool json = false;
   bool verbose = false;
@@ -86,6 +90,18 @@ int list_faults(bool as_markdown) {
   }
   say(out);
   return 0;
+}
+
+// "2/4"
+std::pair<int, int> parse_part(const std::string& text) {
+  int part = 0, parts = 0, end = 0;
+  const bool read = std::sscanf(text.c_str(), "%d/%d%n", &part, &parts, &end) == 2 &&
+                    static_cast<std::size_t>(end) == text.size();
+  if (!read || part < 1 || part > parts) {
+    throw Error(ErrorKind::bad_input, "--part",
+                fmt::format("found '{}'; expected K/N with 1 <= K <= N, as in 2/4", text));
+  }
+  return {part, parts};
 }
 
 // A Run line; its faults apart. Faults in the form of the trace belong to `train`.
@@ -179,6 +195,7 @@ int campaign(const Flags& flags) {
     options.kinds.push_back(parse_fault_kind(kind, "--kinds"));
   }
   options.budget_seconds = flags.budget;
+  std::tie(options.part, options.parts) = parse_part(flags.part);
   options.seed = static_cast<std::uint64_t>(flags.seed);
   options.hang_seconds = 2 * options.config.run.deadline;
   options.stop = &stop.flag();
@@ -240,6 +257,7 @@ void add_faults(CLI::App& app, int& status) {
   all->add_option("--kinds", flags->kinds, "These kinds alone")->delimiter(',');
   all->add_option("--budget", flags->budget, "Seconds; scenarios then run in a drawn order")
       ->check(CLI::PositiveNumber);
+  all->add_option("--part", flags->part, "K/N: the K-th of N equal parts, for several machines");
   all->add_option("--seed", flags->seed, "Of that order (default: 1)")->check(integer_range(0));
   all->add_flag("--verbose", flags->verbose, "A line for every scenario");
   all->add_flag("--no-audit", flags->no_audit, "Show what is missed without guard.audit_every");
