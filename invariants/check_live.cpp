@@ -1,4 +1,5 @@
 // live: a dead run is not equal to a dead run. Steps, loss, gradients must really have happened.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -34,11 +35,16 @@ std::string step_problem(const RankTrace& rank, std::int64_t asked, bool importe
     if (!std::isfinite(step.loss) && !is_missing(step, "loss")) {
       return fmt::format("rank {} step {}: the loss is {}", rank.rank, step.step, step.loss);
     }
-    const bool norm = step.grad_norm > 0 && std::isfinite(step.grad_norm);
+    // A loss scaler skips a step whose norm is none.
+    const bool norm = step.skipped || (step.grad_norm > 0 && std::isfinite(step.grad_norm));
     if (!norm && !is_missing(step, "grad_norm")) {
       return fmt::format("rank {} step {}: the gradient norm is {}", rank.rank, step.step,
                          step.grad_norm);
     }
+  }
+  const auto skipped = [](const StepRecord& step) { return step.skipped; };
+  if (!rank.steps.empty() && std::all_of(rank.steps.begin(), rank.steps.end(), skipped)) {
+    return fmt::format("rank {} skipped every step", rank.rank);
   }
   return "";
 }

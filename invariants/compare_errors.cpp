@@ -16,6 +16,9 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
+// Beyond this share of a tensor its references' error leaves it a few bits at most.
+constexpr double noise_share = 0x1p-3;
+
 // What is allowed of a tensor: `least`, or what the references are off. Beside a `truth` more exact
 // than they are, no more than policy.bound x the first.
 double allowed_error(const std::vector<double>& references, double least, bool exact_truth) {
@@ -98,8 +101,7 @@ void judge_tensor(const Measured& measured, double least_share, ErrorComparison&
   const Dtype dtype = sides.found.front().entry.dtype;
   const bool exact = sides.truth.front().entry.dtype == Dtype::f64 && dtype != Dtype::f64;
   const std::vector<double> references = measured.references();
-  const double allowed = allowed_error(
-      references, std::max(measured.unit, least_share) * measured.distances.norm, exact);
+  const double allowed = allowed_error(references, least_share * measured.distances.norm, exact);
   const double worst =
       references.empty() ? 0 : *std::max_element(references.begin(), references.end());
   ++out.tensors;
@@ -107,6 +109,7 @@ void judge_tensor(const Measured& measured, double least_share, ErrorComparison&
   out.norm = std::hypot(out.norm, measured.distances.norm);
   out.allowed = std::hypot(out.allowed, allowed);
   out.reference = std::hypot(out.reference, worst);
+  if (worst > noise_share * measured.distances.norm) out.noise.insert(address.tensor);
   const TensorDistance& found = measured.distances.sides.front();
   if (!found.problem.empty()) {
     address.left = fmt::format("shape [{}], whole",
@@ -121,6 +124,18 @@ void judge_tensor(const Measured& measured, double least_share, ErrorComparison&
   const double ratio = found.norm == 0 ? 0 : found.norm / allowed;
   if (std::isfinite(ratio)) address.times = ratio;
   keep_worst(out, ratio, address);
+}
+
+// Drops what is not named so, and what a side lacks: that is another check's to say.
+void keep_common(const std::string& suffix, BytesMap& exact, BytesMap& judged,
+                 std::vector<BytesMap>& others) {
+  const auto kept = [&](const std::string& name) {
+    return name.ends_with(suffix) && exact.contains(name) && judged.contains(name) &&
+           std::all_of(others.begin(), others.end(),
+                       [&](const BytesMap& each) { return each.contains(name); });
+  };
+  std::erase_if(exact, [&](const auto& each) { return !kept(each.first); });
+  std::erase_if(judged, [&](const auto& each) { return !exact.contains(each.first); });
 }
 
 }  // namespace
@@ -157,14 +172,54 @@ const Policy& subject_scalar(double unit) {
   return unit < 0x1p-30 ? exact : fine;
 }
 
+const Policy& subject_linear_moment() {
+  static const Policy policy{
+      Policy::Kind::error_model, 8,
+      "linear in the clipped gradient, so off as that is, and as the factor of clipping is: twice "
+      "what a gradient may be"};
+  return policy;
+}
+
+const Policy& subject_square_moment() {
+  static const Policy policy{
+      Policy::Kind::error_model, 16,
+      "the square of what a gradient that is all noise may be off (4 x); of others, whose square "
+      "is off twice as much on both sides, far more than rounding needs"};
+  return policy;
+}
+
+const Policy& subject_update() {
+  static const Policy policy{
+      Policy::Kind::error_model, 4,
+      "AdamW divides by the gradient's own size: where that is next to 0 rounding turns the sign "
+      "of an element's update, so the whole tensor's is judged, to 8 % at least; one that is left "
+      "out is 100 % off, one that goes the wrong way 200 %"};
+  return policy;
+}
+
+const Policy& subject_loss_drift() {
+  static const Policy policy{Policy::Kind::relative_norm, 0.05,
+                             "from equal weights rounding does not move a mean loss by 5 % in a "
+                             "handful of steps"};
+  return policy;
+}
+
+const Policy& subject_norm_drift() {
+  static const Policy policy{Policy::Kind::relative_norm, 0.25,
+                             "as the loss, of a norm that feels single elements more; a gradient "
+                             "divided by another k is further off"};
+  return policy;
+}
+
 ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const> references,
                                const Trace& found, std::int64_t step, const std::string& what,
-                               std::int64_t few) {
+                               const ErrorRule& rule) {
   ErrorComparison out;
   std::vector<Measured> all;
-  const BytesMap exact = bytes_at(truth, step, what), judged = bytes_at(found, step, what);
+  BytesMap exact = bytes_at(truth, step, what), judged = bytes_at(found, step, what);
   std::vector<BytesMap> others;
   for (const Trace* each : references) others.push_back(bytes_at(*each, step, what));
+  if (!rule.suffix.empty()) keep_common(rule.suffix, exact, judged, others);
   if (exact.empty() || judged.empty()) {
     out.incomparable = fmt::format("no bytes of {} at step {} were captured on {} side", what, step,
                                    exact.empty() ? "the float64" : "the judged");
@@ -200,7 +255,10 @@ ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const>
     if (!out.incomparable.empty()) return out;
   }
   const double share = pooled_error(all);
-  for (const Measured& each : all) judge_tensor(each, each.elements() < few ? share : 0, out);
+  for (const Measured& each : all) {
+    const double least = rule.least * each.unit;
+    judge_tensor(each, std::max(least, each.elements() < rule.few ? share : 0), out);
+  }
   return out;
 }
 

@@ -4,6 +4,7 @@
 // started from the same weights (check_native_layout does that).
 #pragma once
 
+#include <set>
 #include <span>
 
 #include "invariants/compare_tensors.h"
@@ -15,6 +16,16 @@ const Policy& native_gradients();
 const Policy& native_loss();
 // The one for a loss or norm of somebody's program, in its precision (u).
 const Policy& subject_scalar(double unit);
+// Those for what the optimizer makes of such a program's gradients in one step from the same state:
+// moments that are linear in a gradient (exp_avg), those of its square (exp_avg_sq), and the update
+// of a parameter (its bound is of subject_update_share x |update| at least).
+const Policy& subject_linear_moment();
+const Policy& subject_square_moment();
+const Policy& subject_update();
+inline constexpr double subject_update_share = 0.02;
+// Those for later steps, whose weights are the same up to rounding.
+const Policy& subject_loss_drift();
+const Policy& subject_norm_drift();
 
 // Per tensor, with 2-norms: ratio = |found - truth| / max(|reference - truth|, u x |truth|), with
 // u = 2^-24 for F32, 2^-9 for BF16 and 2^-53 for F64. Of an element that several ranks hold, the
@@ -33,14 +44,21 @@ struct ErrorComparison {
   double norm = 0;
   double allowed = 0;
   double reference = 0;
-  double unit = 0;           // the coarsest u of a judged tensor
+  double unit = 0;  // the coarsest u of a judged tensor
+  // Tensors that the references hold to no more than a few bits: they cancel, and are all noise.
+  std::set<std::string> noise;
   std::string incomparable;  // why nothing can be said; empty otherwise
 };
 // `few`: of a tensor with fewer elements the reference's error may be next to nothing by luck, so
 // at least its share over all tensors is allowed: |reference - truth| / |truth| of them together.
 constexpr std::int64_t few_elements = 64;
+struct ErrorRule {
+  std::int64_t few = 0;
+  double least = 1;    // u x |truth| that is allowed at least
+  std::string suffix;  // only tensors of such names that all sides have; empty: all of any side
+};
 ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const> references,
                                const Trace& found, std::int64_t step, const std::string& what,
-                               std::int64_t few = 0);
+                               const ErrorRule& rule = {});
 
 }  // namespace shardproof

@@ -1,6 +1,7 @@
 // ruling: how a check opens and closes its verdict. Internal to invariants. Thread rule: values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,21 @@
 #include "invariants/verdict.h"
 
 namespace shardproof {
+
+// A verdict before it has a sentence.
+struct Ruling {
+  Outcome outcome = Outcome::pass;
+  std::string reason;
+  std::optional<Difference> difference;
+};
+
+inline Ruling rule_open(std::string reason) {
+  return {Outcome::inconclusive, std::move(reason), std::nullopt};
+}
+
+inline Ruling rule_fail(std::string reason, Difference difference) {
+  return {Outcome::fail, std::move(reason), std::move(difference)};
+}
 
 inline Verdict open_verdict(std::string check, std::string sentence) {
   Verdict out;

@@ -22,7 +22,8 @@ bool has_finite_scalars(const StepRecord& step, bool may_lack) {
   const auto finite = [&](double value, const char* key) {
     return std::isfinite(value) || (may_lack && is_missing(step, key));
   };
-  return finite(step.loss, "loss") && finite(step.grad_norm, "grad_norm");
+  // A loss scaler skips a step whose norm is none.
+  return finite(step.loss, "loss") && (step.skipped || finite(step.grad_norm, "grad_norm"));
 }
 
 // How many digits the scalars of an import have, by key; "all bits" of a trace by an emitter.

@@ -5,6 +5,7 @@
 
 #include "invariants/ruling.h"
 #include "invariants/run_facts.h"
+#include "invariants/subject_state.h"
 #include "invariants/tensor_grid.h"
 
 namespace shardproof {
@@ -55,7 +56,9 @@ Verdict check_subject_bitwise(const Trace& reference, const Trace& found) {
 Verdict check_subject_live(const Trace& trace, std::int64_t steps,
                            const std::vector<const Trace*>& others) {
   Verdict verdict = check_live(trace, steps);
-  verdict.sentence += "; loss, gradient norm and learning rate are the same on all ranks";
+  verdict.sentence +=
+      "; loss, gradient norm and learning rate are the same on all ranks; what a gradient pushes "
+      "moves, and stays finite";
   if (verdict.outcome == Outcome::fail || trace.ranks.empty()) return verdict;
   if (const auto difference = rank_difference(trace)) {
     return fails(verdict,
@@ -69,6 +72,9 @@ Verdict check_subject_live(const Trace& trace, std::int64_t steps,
     return fails(verdict, fmt::format("the legs ran different programs ({} and {})",
                                       code_of(*other), code_of(trace)));
   }
+  Ruling ruling = judge_records(trace);
+  if (ruling.outcome == Outcome::pass) ruling = judge_state(trace, verdict.notes);
+  if (ruling.outcome == Outcome::fail) return fails(verdict, ruling.reason, ruling.difference);
   if (code_of(trace).empty()) {
     verdict.notes.push_back("the trace does not say which program ran (\"code\")");
   }
@@ -88,6 +94,11 @@ Verdict check_subject_resume(const Trace& uncut, const Trace& resumed, std::int6
 
 Verdict check_subject_data(const Trace& trace, const Trace* before) {
   Verdict verdict = check_data(trace, before);
+  if (const auto size = integer_fact(trace, "/data/size"); size && *size < 1) {
+    return fails(verdict, fmt::format("the run says an epoch has {} samples (\"data\": "
+                                      "{{\"size\"}}): it must be 1 or more",
+                                      *size));
+  }
   if (!integer_fact(trace, "/data/size") && verdict.outcome == Outcome::pass) {
     verdict.notes.push_back(
         "the trace does not say how many samples an epoch has (\"data\": {\"size\"}): no sample "

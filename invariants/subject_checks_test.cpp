@@ -270,6 +270,11 @@ TEST_F(SubjectChecks, DataWithoutTheSizeOfAnEpochIsJudgedAsFarAsItCanBe) {
   EXPECT_NE(known.notes.back().find("does not say how many samples"), std::string::npos);
   EXPECT_EQ(check_subject_data(write(repeats), nullptr).outcome, Outcome::pass);
   EXPECT_EQ(check_subject_data(write(unsized(repeats)), nullptr).outcome, Outcome::inconclusive);
+  for (const int size : {0, -4}) {
+    ForeignProgram none;
+    none.run = [=](int, Json& run) { run["data"]["size"] = size; };
+    EXPECT_EQ(check_subject_data(write(none), nullptr).outcome, Outcome::fail);
+  }
 }
 
 TEST_F(SubjectChecks, DataAcrossAResumeKnowsASamplerThatBeganAnew) {

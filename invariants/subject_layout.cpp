@@ -10,6 +10,7 @@
 #include "invariants/compare_errors.h"
 #include "invariants/ruling.h"
 #include "invariants/subject_checks.h"
+#include "invariants/subject_step.h"
 #include "invariants/tensor_distance.h"
 #include "invariants/tensor_grid.h"
 
@@ -20,21 +21,6 @@ constexpr std::size_t benign_runs = 3;  // without a float64 leg
 
 // Beyond this share of all gradients a reference's error is none: it does not say what rounding is.
 constexpr double most_reference_error = 0.05;
-
-// A verdict before it has a sentence.
-struct Ruling {
-  Outcome outcome = Outcome::pass;
-  std::string reason;
-  std::optional<Difference> difference;
-};
-
-Ruling open(std::string reason) {
-  return {Outcome::inconclusive, std::move(reason), std::nullopt};
-}
-
-Ruling fail(std::string reason, Difference difference) {
-  return {Outcome::fail, std::move(reason), std::move(difference)};
-}
 
 Difference address_of(std::int64_t step, const std::string& phase) {
   Difference out;
@@ -75,13 +61,21 @@ class StartJudge {
     for (const Trace* each : start_.references) {
       const Ruling out = judge_premises(*each, "a reference");
       if (out.outcome == Outcome::pass) continue;
-      return open(fmt::format("a reference is no reference: {}", out.reason));
+      return rule_open(fmt::format("a reference is no reference: {}", out.reason));
     }
-    errors_ = compare_errors(truth_, start_.references, found_, step_, "grad", few_elements);
+    errors_ = compare_errors(truth_, start_.references, found_, step_, "grad",
+                             ErrorRule{few_elements, 1, ""});
     if (Ruling out = judge_gradients(); out.outcome != Outcome::pass) return out;
-    return judge_scalars();
+    if (Ruling out = judge_scalars(); out.outcome != Outcome::pass) return out;
+    const StepSides sides{truth_, start_.references, found_, step_};
+    if (Ruling out = judge_moments(sides, made_); out.outcome != Outcome::pass) return out;
+    if (Ruling out = judge_updates(sides, errors_.noise, made_); out.outcome != Outcome::pass) {
+      return out;
+    }
+    return judge_later(sides);
   }
 
+  const StepMade& made() const { return made_; }
   const ErrorComparison& errors() const { return errors_; }
   bool has_float64() const { return float64_; }
   bool has_samples() const { return samples_; }
@@ -89,21 +83,21 @@ class StartJudge {
  private:
   Ruling judge_legs() {
     const std::vector<std::int64_t> steps = truth_.step_numbers(), judged = found_.step_numbers();
-    if (steps.empty()) return open("no step of the leg to compare with was traced");
+    if (steps.empty()) return rule_open("no step of the leg to compare with was traced");
     step_ = steps.front();
     if (!judged.empty() && judged.front() != step_) {
       Difference at = address_of(step_, "step");
       at.left = fmt::format("begins at step {}", step_);
       at.right = fmt::format("begins at step {}", judged.front());
-      return fail("the legs do not begin at the same step", at);
+      return rule_fail("the legs do not begin at the same step", at);
     }
     std::string why = first_word_missing(truth_, step_);
-    if (!why.empty()) return open("the leg to compare with: " + why);
+    if (!why.empty()) return rule_open("the leg to compare with: " + why);
     why = first_word_missing(found_, step_);
-    if (!why.empty()) return open("the judged leg: " + why);
+    if (!why.empty()) return rule_open("the judged leg: " + why);
     for (const Trace* each : start_.references) {
       why = each == nullptr ? "it is missing" : first_word_missing(*each, step_);
-      if (!why.empty()) return open("a reference: " + why);
+      if (!why.empty()) return rule_open("a reference: " + why);
     }
     return judge_precision();
   }
@@ -116,30 +110,30 @@ class StartJudge {
     };
     const auto want = dtype_of(truth_), have = dtype_of(found_);
     if (!want || !have) {
-      return open(fmt::format("no gradient of step {} was captured on {} side", step_,
-                              want ? "the judged" : "the expected"));
+      return rule_open(fmt::format("no gradient of step {} was captured on {} side", step_,
+                                   want ? "the judged" : "the expected"));
     }
     float64_ = *want == Dtype::f64 && *have != Dtype::f64;
     const std::size_t needed = float64_ ? 1 : benign_runs;
     if (start_.references.size() >= needed) return {};
-    return open(float64_ ? "there is no reference to say how far its precision is from float64"
-                         : fmt::format("no float64 leg, and {} of {} benign runs (reversed "
-                                       "samples, other accumulation, repeat)",
-                                       start_.references.size(), benign_runs));
+    return rule_open(float64_ ? "there is no reference to say how far its precision is from float64"
+                              : fmt::format("no float64 leg, and {} of {} benign runs (reversed "
+                                            "samples, other accumulation, repeat)",
+                                            start_.references.size(), benign_runs));
   }
 
   Ruling judge_premises(const Trace& trace, const char* who) {
     const std::vector<std::int64_t> want = world_samples(truth_, step_),
                                     have = world_samples(trace, step_);
     if (lists_samples(truth_, step_) != lists_samples(trace, step_)) {
-      return open(fmt::format("one leg of two lists the samples of step {}", step_));
+      return rule_open(fmt::format("one leg of two lists the samples of step {}", step_));
     }
     samples_ = samples_ && lists_samples(trace, step_);
     if (want != have) {
       Difference at = address_of(step_, "samples");
       at.left = fmt::format("[{}]", fmt::join(want, ","));
       at.right = fmt::format("[{}]", fmt::join(have, ","));
-      return fail(fmt::format("step {} of {} has other samples", step_, who), at);
+      return rule_fail(fmt::format("step {} of {} has other samples", step_, who), at);
     }
     return judge_weights(trace, who);
   }
@@ -149,7 +143,7 @@ class StartJudge {
     const BytesMap want = bytes_at(truth_, step_ - 1, "param"),
                    have = bytes_at(trace, step_ - 1, "param");
     if (want.empty() || have.empty()) {
-      return open(fmt::format("the weights before step {} were not captured", step_));
+      return rule_open(fmt::format("the weights before step {} were not captured", step_));
     }
     std::set<std::string> names;
     for (const BytesMap* map : {&want, &have}) {
@@ -162,7 +156,7 @@ class StartJudge {
       if (left == want.end() || right == have.end()) {
         at.left = left == want.end() ? "nothing" : "a tensor";
         at.right = right == have.end() ? "nothing" : "a tensor";
-        return fail(fmt::format("{} is a parameter of one leg alone", name), at);
+        return rule_fail(fmt::format("{} is a parameter of one leg alone", name), at);
       }
       Ruling out = judge_weight(left->second, right->second, at, who);
       if (out.outcome != Outcome::pass) return out;
@@ -186,32 +180,35 @@ class StartJudge {
       at.times = roundings_apart(dtype, off.expected, off.found);
       const bool rounded = off.norm <= 2 * roundoff(dtype) * distances.norm;
       if (want.front().entry.dtype == Dtype::f64 && rounded) {
-        return open(fmt::format(
+        return rule_open(fmt::format(
             "{} before step {} is rounded in one leg: the float64 leg must start from the values "
             "of the other precision, converted",
             at.tensor, step_));
       }
     }
-    return fail(fmt::format("the weights of {} before step {} are not the same", who, step_), at);
+    return rule_fail(fmt::format("the weights of {} before step {} are not the same", who, step_),
+                     at);
   }
 
   Ruling judge_gradients() {
     const double bound = native_gradients().bound;
-    if (!errors_.incomparable.empty()) return open(errors_.incomparable);
+    if (!errors_.incomparable.empty()) return rule_open(errors_.incomparable);
     if (errors_.reference > most_reference_error * errors_.norm) {
-      return open(fmt::format("the references are {:.2g} of all gradients off: that is no rounding",
-                              errors_.reference / errors_.norm));
+      return rule_open(
+          fmt::format("the references are {:.2g} of all gradients off: that is no rounding",
+                      errors_.reference / errors_.norm));
     }
     if (errors_.ratio > bound) {
-      return fail(std::isfinite(errors_.ratio)
-                      ? fmt::format("{} of step {} is {:.3g} x as far off as the reference; at "
-                                    "most {:g} is rounding",
-                                    errors_.worst.tensor, step_, errors_.ratio, bound)
-                      : fmt::format("the gradient {} of step {} has no distance",
-                                    errors_.worst.tensor, step_),
-                  errors_.worst);
+      return rule_fail(
+          std::isfinite(errors_.ratio)
+              ? fmt::format("{} of step {} is {:.3g} x as far off as the reference; at "
+                            "most {:g} is rounding",
+                            errors_.worst.tensor, step_, errors_.ratio, bound)
+              : fmt::format("the gradient {} of step {} has no distance", errors_.worst.tensor,
+                            step_),
+          errors_.worst);
     }
-    return errors_.tensors == 0 ? open("no gradient was captured") : Ruling{};
+    return errors_.tensors == 0 ? rule_open("no gradient was captured") : Ruling{};
   }
 
   Ruling judge_scalars() {
@@ -226,7 +223,7 @@ class StartJudge {
   Ruling judge_scalar(const char* what, double StepRecord::*member, double relative) {
     const double want = truth_.ranks.front().find_step(step_)->*member;
     if (!std::isfinite(want)) {
-      return open(fmt::format("the {} of the leg to compare with is {}", what, want));
+      return rule_open(fmt::format("the {} of the leg to compare with is {}", what, want));
     }
     const double unit = subject_scalar(errors_.unit).bound * std::abs(want);
     double reference = 0;
@@ -246,10 +243,11 @@ class StartJudge {
       at.left = fmt::format("{:.12g} ({}) within {:.2g}", want, scalar_bits(want), allowed);
       at.right = fmt::format("{:.12g} ({})", have, scalar_bits(have));
       if (allowed > 0 && std::isfinite(have)) at.times = std::abs(have - want) / allowed;
-      return fail(fmt::format("the {} of step {} on rank {} is beyond rounding: it is not that of "
-                              "the whole batch and model",
-                              what, step_, rank.rank),
-                  at);
+      return rule_fail(
+          fmt::format("the {} of step {} on rank {} is beyond rounding: it is not that of "
+                      "the whole batch and model",
+                      what, step_, rank.rank),
+          at);
     }
     return {};
   }
@@ -261,16 +259,19 @@ class StartJudge {
   bool float64_ = false;
   bool samples_ = true;
   ErrorComparison errors_;
+  StepMade made_;
 };
 
 void add_notes(Verdict& verdict, const std::vector<StartJudge>& judged) {
   const ErrorComparison* worst = nullptr;
-  std::int64_t tensors = 0;
+  std::int64_t tensors = 0, moments = 0, updates = 0;
   bool coarse = false, benign = false, samples = true, weak = false;
   for (const StartJudge& each : judged) {
     const ErrorComparison& errors = each.errors();
     if (worst == nullptr || errors.ratio > worst->ratio) worst = &errors;
     tensors += errors.tensors;
+    moments += each.made().moments;
+    updates += each.made().updates;
     coarse = coarse || errors.unit > 0x1p-12;
     weak = weak || errors.reference > 0x1p12 * errors.unit * errors.norm;
     benign = benign || !each.has_float64();
@@ -280,6 +281,7 @@ void add_notes(Verdict& verdict, const std::vector<StartJudge>& judged) {
   note(fmt::format("worst ratio {:.2f} of at most {:g}: step {}, {}", worst->ratio,
                    native_gradients().bound, worst->worst.step, worst->worst.tensor));
   note(fmt::format("{} gradients compared from {} starts", tensors, judged.size()));
+  note(fmt::format("{} moments and {} updates of parameters compared", moments, updates));
   if (benign) note("no float64 leg: the error allowed is the spread of the benign runs");
   if (coarse) note("bf16: a second, weaker tier (u = 2^-9); parity is judged in fp32");
   if (weak) note("the reference computes in less than its gradients' dtype: a weaker tier");
@@ -291,10 +293,12 @@ void add_notes(Verdict& verdict, const std::vector<StartJudge>& judged) {
 Verdict check_subject_layout(const std::vector<SameStart>& starts) {
   Verdict verdict = open_verdict(
       "layout",
-      fmt::format("from the same weights and samples each gradient's error against float64 is at "
-                  "most {:g} x the reference's own, or u |gradient| (u = 2^-24 fp32, 2^-9 bf16); "
-                  "loss and gradient norm of every rank are those of the whole batch and model",
-                  native_gradients().bound));
+      fmt::format(
+          "from the same weights and samples each gradient's error against float64 is at "
+          "most {:g} x the reference's own, or u |gradient| (u = 2^-24 fp32, 2^-9 bf16); "
+          "loss and gradient norm of every rank are those of the whole batch and model; so are "
+          "the step's moments and updates; learning rates are equal, later losses near",
+          native_gradients().bound));
   if (starts.empty()) return undecided(verdict, "no legs start from the same weights");
   std::vector<StartJudge> judged;
   std::string open_reason;
