@@ -29,7 +29,7 @@ void write_expectations(const SubjectPlan& plan, const std::string& out) {
                         {"expected", planned.judge({}).sentence}});
   }
   std::ofstream file(out + "/expectations.json");
-  file << rows.dump(1) << '\n' << std::flush;
+  file << rows.dump(1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
   if (!file) throw Error(ErrorKind::io, "write " + out + "/expectations.json", "expectations");
 }
 
@@ -68,7 +68,8 @@ int accept_subject(const SubjectOptions& options, const ProofOptions& proof) try
     lost = error;
   }
   show(subject_screen(judged, report));
-  if (proof.json) say(report_json(report).dump(1) + "\n");
+  if (proof.json)
+    say(report_json(report).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   if (lost) throw *lost;
   show(fmt::format("report: {}/report.html ({:.0f} s)", shown_out, seconds));
   return exit_code(report.verdicts);

@@ -103,7 +103,9 @@ TEST_F(AcceptSubject, CatchesEachWrongByItsCheck) {
     const char* words;
   };
   for (const Row& row :
-       {Row{"early_end", "live", "no more memory for step 2"}, Row{"drift", "cover", "rank"},
+       {Row{"early_end", "live", "no more memory for step 2"},
+        Row{"binary_end", "live", "(all of it: legs/dp2/output.txt)"},
+        Row{"binary_end", "live", "caf\xEF\xBF\xBD"}, Row{"drift", "cover", "rank"},
         Row{"random", "repeat", "differ"}, Row{"lost_1k", "layout", ""},
         Row{"moments_lost", "resume", ""}, Row{"sampler_reset", "data", "resumed"},
         Row{"duplicate", "data", ""}, Row{"cut_checkpoint", "checkpoint", "state.safetensors"}}) {

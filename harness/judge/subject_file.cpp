@@ -20,13 +20,22 @@
 namespace shardproof {
 namespace {
 
+constexpr std::size_t longest_name = 100;
+constexpr std::size_t longest_match = 1000;  // std::regex recurses on its text
+
 [[noreturn]] void refuse(const std::string& place, const std::string& detail) {
   throw Error(ErrorKind::bad_input, place, detail);
 }
 
+// JSON has no nan.
+std::string printed(const Json& value) {
+  const bool odd = value.is_number_float() && !std::isfinite(value.get<double>());
+  return odd ? fmt::format("{}", value.get<double>()) : value.dump();
+}
+
 [[noreturn]] void refuse_value(const SubjectEntry& entry, const std::string& expected) {
   refuse(entry.place,
-         fmt::format("{}: found {}; expected {}", entry.key(), entry.value.dump(), expected));
+         fmt::format("{}: found {}; expected {}", entry.key(), printed(entry.value), expected));
 }
 
 using Take = std::function<void(const SubjectEntry&)>;
@@ -98,6 +107,16 @@ std::vector<std::string> placeholders(const std::string& text) {
   return out;
 }
 
+// It names folders.
+bool is_layout_name(const std::string& name) {
+  const auto legal = [](char c) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return letter || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  };
+  return !name.empty() && name.size() <= longest_name &&
+         std::all_of(name.begin(), name.end(), legal);
+}
+
 using Keys = std::vector<std::pair<std::string, Take>>;
 
 void take(const Keys& keys, const SubjectEntry& entry, const std::string& prefix) {
@@ -145,10 +164,10 @@ class Reader {
 
   SubjectLayout& layout(const SubjectEntry& entry) {
     const std::string& name = entry.path[1];
-    static const std::regex legal("[A-Za-z0-9_-]+");
-    if (!std::regex_match(name, legal)) {
-      refuse(entry.place,
-             fmt::format("layout \"{}\": expected a name of letters, digits, _ and -", name));
+    if (!is_layout_name(name)) {
+      refuse(entry.place, fmt::format("layout \"{}\": expected a name of letters, digits, _ and -, "
+                                      "of at most {} characters",
+                                      name.substr(0, longest_name), longest_name));
     }
     for (SubjectLayout& each : subject_.layouts) {
       if (each.name == name) return each;
@@ -275,6 +294,11 @@ class Reader {
       refuse(place(places_.contains("subject.save") ? "subject.save" : "subject.steps"),
              fmt::format("subject.save is {} of {} steps; expected at least 2 steps behind it",
                          subject_.save, subject_.steps));
+    }
+    if (subject_.match.size() > longest_match) {
+      refuse(place("subject.match"), fmt::format("subject.match has {} characters; expected at "
+                                                 "most {}",
+                                                 subject_.match.size(), longest_match));
     }
     try {
       const std::regex compiled(subject_.match);

@@ -96,6 +96,13 @@ TEST(SubjectFile, NamesKeyAndLineOfAMistake) {
   refuses(toml("colour = 6\n"), {"subject.colour", "one of subject.launch, resume"});
   refuses(toml("steps = \"six\"\n"), {"a.toml:5", "subject.steps", "\"six\"", "an integer"});
   refuses(toml("deadline = 0\n"), {"subject.deadline", "more than 0"});
+  refuses(toml("deadline = nan\n"), {"subject.deadline", "found nan"});
+  refuses(toml("match = \"" + std::string(1001, 'a') + "\"\n"),
+          {"1001 characters", "at most 1000"});
+  refuses(toml("match = \"" + std::string(300000, 'a') + "\"\n"), {"300000 characters"});
+  refuses(toml("", "[layout." + std::string(101, 'a') + "]\nranks = 1\n"), {"at most 100"});
+  refuses(toml("", "[layout." + std::string(300000, 'a') + "]\nranks = 1\n"), {"at most 100"});
+  refuses(toml(), {"--set subject.match=", "not UTF-8"}, {"subject.match=caf\xE9"});
   refuses(toml("match = \"(\"\n"), {"a.toml:5", "subject.match", "regular expression"});
   refuses(toml("scalars = \"guess\"\n"), {"subject.scalars", "one of trace, torchtitan"});
   refuses(toml("save = 5\n"), {"a.toml:5", "subject.save is 5 of 6", "at least 2 steps behind"});

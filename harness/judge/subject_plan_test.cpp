@@ -113,6 +113,8 @@ TEST(SubjectPlan, FillsTheCommandOfALeg) {
   leg.from = "ref";
   EXPECT_EQ(command_of(subject, leg, LegFolders{"/out"}, true),
             "run 2 --mode \"$HOME\" --float64 6 3 /out/checkpoints/a2.x --resume");
+  const std::string deep = "/" + std::string(300000, 'd');
+  EXPECT_NE(command_of(subject, leg, LegFolders{deep}, true).find(deep), std::string::npos);
   leg.in_place = true;
   EXPECT_NE(command_of(subject, leg, LegFolders{"/out"}, true).find("/out/checkpoints/ref "),
             std::string::npos);

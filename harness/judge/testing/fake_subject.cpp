@@ -84,6 +84,10 @@ class Rank {
         std::fprintf(stderr, "RuntimeError: no more memory for step 2\n");
         return 3;
       }
+      if (options_.is("binary_end") && step == 2 && rank_ == options_.ranks - 1) {
+        std::fprintf(stderr, "caf\xE9 %s\xC3\n", std::string(198, 'x').c_str());
+        return 3;
+      }
       while (options_.is("hang") && step == 2 && rank_ == options_.ranks - 1) ::pause();
       train(step);
       if (step + 1 == options_.save) save(step);
@@ -295,5 +299,6 @@ int main(int argc, char** argv) {
     for (;;) ::pause();
   }
   if (options.is("dies_after_end")) std::abort();
+  while (options.is("never_ends")) ::pause();
   return 0;
 }
