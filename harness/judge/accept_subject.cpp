@@ -46,7 +46,8 @@ int accept_subject(const SubjectOptions& options, const ProofOptions& proof) try
   const auto show = [&](const std::string& text) {
     if (!proof.quiet && !proof.json) say(text + "\n");
   };
-  show(fmt::format("{}: {} legs, {} verdicts", subject.file, plan.legs.size(), plan.checks.size()));
+  show(fmt::format("{}: at least {} legs, {} verdicts", subject.file, plan.legs.size(),
+                   plan.checks.size()));
   SubjectRun run(subject, {folders, subject.at_once, show, proof.stop});
   bool whole = run.run(plan.legs);
   std::vector<SubjectVerdict> verdicts;

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/check.h"
+#include "base/digest.h"
 #include "base/edit_distance.h"
 #include "base/error.h"
 #include "harness/judge/subject_text.h"
@@ -141,6 +142,9 @@ class Reader {
 
   void take_entry(const SubjectEntry& entry) {
     places_[entry.key()] = entry.place;
+    // JSON's texts, numbers and lists are TOML's too. The last of a key counts.
+    std::erase_if(values_, [&](const auto& each) { return each.first == entry.key(); });
+    values_.emplace_back(entry.key(), entry.value.dump());
     const std::string& section = entry.path.front();
     if (section == "subject" && entry.path.size() == 2) return take(keys_, entry, "subject.");
     if (section == "layout" && entry.path.size() >= 2) return take_layout(entry);
@@ -153,6 +157,7 @@ class Reader {
     check_launch();
     check_layouts();
     check_steps();
+    for (const auto& [key, value] : values_) subject_.text += fmt::format("{} = {}\n", key, value);
     return std::move(subject_);
   }
 
@@ -239,6 +244,7 @@ class Reader {
                                   name, fmt::join(known, "}, {")));
       }
     }
+    for (const auto& [key, value] : values_) check_words(key, value);
     need("ranks", "the number of ranks goes");
     need("args", "a layout's args go");
     need("steps", "the number of steps goes");
@@ -253,6 +259,19 @@ class Reader {
                                   "what it saves, or take {{{}}} out",
                                   name, name));
       }
+    }
+  }
+
+  // What is put into the launch may have placeholders too, of these.
+  void check_words(const std::string& key, const std::string& words) const {
+    if (key == "subject.launch" || key == "subject.match") return;
+    if (key.starts_with("layout.") && !key.ends_with(".args")) return;
+    std::vector<std::string> known = {"ranks", "steps"};
+    if (subject_.saves()) known.insert(known.end(), {"save", "ckpt"});
+    for (const std::string& name : placeholders(words)) {
+      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      refuse(place(key), fmt::format("{}: unknown placeholder {{{}}}; expected {{{}}}", key, name,
+                                     fmt::join(known, "}, {")));
     }
   }
 
@@ -310,7 +329,8 @@ class Reader {
 
   Subject subject_;
   std::optional<bool> reshard_;
-  std::map<std::string, std::string> places_;  // of a key; of a layout its first
+  std::map<std::string, std::string> places_;                // of a key; of a layout its first
+  std::vector<std::pair<std::string, std::string>> values_;  // by key, as they came
   const Keys keys_ = {
       {"launch", text(subject_.launch)},
       {"resume", text(subject_.resume)},
@@ -358,6 +378,7 @@ Subject parse_subject(std::string_view text, const std::string& file,
   for (const SubjectEntry& entry : read_entries(text, file)) reader.take_entry(entry);
   for (const std::string& each : set) reader.take_entry(read_assignment(each));
   Subject subject = reader.finish();
+  subject.digest = sha256(text).hex();
   const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   subject.folder = folder.lexically_normal().string();
   return subject;
