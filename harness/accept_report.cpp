@@ -145,9 +145,10 @@ void add_statements(Report& report) {
 std::string source_commit() {
   if (!std::filesystem::exists(SHARDPROOF_SOURCE_DIR "/.git")) return "unknown";
   try {
-    const ChildResult git = run_child({"/usr/bin/env", "git", "-C", SHARDPROOF_SOURCE_DIR,
-                                       "describe", "--always", "--dirty", "--abbrev=12"},
-                                      std::chrono::seconds(10));
+    const ChildResult git =
+        run_child({"/usr/bin/env", "-u", "GIT_DIR", "-u", "GIT_WORK_TREE", "git", "-C",
+                   SHARDPROOF_SOURCE_DIR, "describe", "--always", "--dirty", "--abbrev=12"},
+                  std::chrono::seconds(10));
     if (git.exit_code == 0) return git.output.substr(0, git.output.find('\n'));
   } catch (const Error&) {
     // No git on this machine: the digest of the program still names it.

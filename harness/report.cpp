@@ -121,8 +121,10 @@ void write_report(const Report& report, const std::string& directory) {
                   "a report is here already; it is never overwritten");
     }
   }
-  write_file(root / "report.json", report_json(report).dump(1) + "\n");
-  write_file(root / "timing.json", timing_json(report).dump(1) + "\n");
+  write_file(root / "report.json",
+             report_json(report).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_file(root / "timing.json",
+             timing_json(report).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   write_file(root / "summary.md", report_summary(report));
   write_file(root / "junit.xml", report_junit(report));
   write_file(root / "report.html", report_html(report));

@@ -158,7 +158,9 @@ void flatten(const Json& json, const std::string& path, std::string& rows) {
     }
     return;
   }
-  const std::string text = json.is_string() ? json.get<std::string>() : json.dump();
+  const std::string text = json.is_string()
+                               ? json.get<std::string>()
+                               : json.dump(-1, ' ', false, Json::error_handler_t::replace);
   rows += fmt::format("<tr><td>{}</td><td><code>{}</code></td></tr>", escape_markup(path),
                       escape_markup(text));
 }

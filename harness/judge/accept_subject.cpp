@@ -29,7 +29,7 @@ void write_expectations(const SubjectPlan& plan, const std::string& out) {
                         {"expected", planned.judge({}).sentence}});
   }
   std::ofstream file(out + "/expectations.json");
-  file << rows.dump(1) << '\n' << std::flush;
+  file << rows.dump(1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
   if (!file) throw Error(ErrorKind::io, "write " + out + "/expectations.json", "expectations");
 }
 
@@ -46,7 +46,8 @@ int accept_subject(const SubjectOptions& options, const ProofOptions& proof) try
   const auto show = [&](const std::string& text) {
     if (!proof.quiet && !proof.json) say(text + "\n");
   };
-  show(fmt::format("{}: {} legs, {} verdicts", subject.file, plan.legs.size(), plan.checks.size()));
+  show(fmt::format("{}: at least {} legs, {} verdicts", subject.file, plan.legs.size(),
+                   plan.checks.size()));
   SubjectRun run(subject, {folders, subject.at_once, show, proof.stop});
   bool whole = run.run(plan.legs);
   std::vector<SubjectVerdict> verdicts;
@@ -68,7 +69,8 @@ int accept_subject(const SubjectOptions& options, const ProofOptions& proof) try
     lost = error;
   }
   show(subject_screen(judged, report));
-  if (proof.json) say(report_json(report).dump(1) + "\n");
+  if (proof.json)
+    say(report_json(report).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   if (lost) throw *lost;
   show(fmt::format("report: {}/report.html ({:.0f} s)", shown_out, seconds));
   return exit_code(report.verdicts);

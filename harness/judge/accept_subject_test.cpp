@@ -9,6 +9,7 @@
 
 #include <filesystem>
 
+#include "base/digest.h"
 #include "harness/child.h"
 #include "harness/judge/subject_testing.h"
 
@@ -96,6 +97,19 @@ TEST_F(AcceptSubject, WritesAReportThatDependsOnNeitherFolderNorOrderOfLegs) {
   EXPECT_EQ(first.report["verdicts"].dump(1), together.report["verdicts"].dump(1));
 }
 
+TEST_F(AcceptSubject, ReportsTheSubjectFileThatItRead) {
+  Json subject = fake_subject();
+  const std::string launch = subject["subject"]["launch"];
+  subject["subject"]["launch"] = "echo '{}' > fake.json; " + launch;
+  const std::string digest = sha256(subject.dump(1)).hex();
+  const Outcomes found = run(subject, {"--only", "live", "--set", "subject.deadline=19"});
+  EXPECT_EQ(found.exit_code, 0) << found.screen;
+  EXPECT_EQ(folder_.read("fake.json"), "{}\n") << "it was to change";
+  EXPECT_EQ(found.report["facts"]["subject"]["digest"], digest);
+  EXPECT_FALSE(found.report["facts"].contains("program")) << "its commit is not known";
+  EXPECT_NE(found.report.dump().find("subject.deadline = 19"), std::string::npos);
+}
+
 TEST_F(AcceptSubject, CatchesEachWrongByItsCheck) {
   struct Row {
     const char* wrong;
@@ -103,7 +117,9 @@ TEST_F(AcceptSubject, CatchesEachWrongByItsCheck) {
     const char* words;
   };
   for (const Row& row :
-       {Row{"early_end", "live", "no more memory for step 2"}, Row{"drift", "cover", "rank"},
+       {Row{"early_end", "live", "no more memory for step 2"},
+        Row{"binary_end", "live", "(all of it: legs/dp2/output.txt)"},
+        Row{"binary_end", "live", "caf\xEF\xBF\xBD"}, Row{"drift", "cover", "rank"},
         Row{"random", "repeat", "differ"}, Row{"lost_1k", "layout", ""},
         Row{"moments_lost", "resume", ""}, Row{"sampler_reset", "data", "resumed"},
         Row{"duplicate", "data", ""}, Row{"cut_checkpoint", "checkpoint", "state.safetensors"}}) {
@@ -198,6 +214,24 @@ TEST_F(AcceptSubject, JudgesThePrintedScalarsOfAProgramThatTracesNothing) {
   const Outcomes none = run(subject);
   EXPECT_EQ(none.exit_code, 2) << none.screen;
   EXPECT_NE(none.screen.find("left no scalars of torchtitan"), std::string::npos) << none.screen;
+}
+
+TEST_F(AcceptSubject, LooksAtTheCheckpointOfItsOwnLegAndStep) {
+  for (const char* wrong : {"saves_elsewhere", "saves_again"}) {
+    const Outcomes found = run_wrong(wrong, "checkpoint");
+    const bool again = std::string(wrong) == "saves_again";
+    EXPECT_EQ(found.of("checkpoint", "dp2"), again ? "pass" : "inconclusive") << found.screen;
+    EXPECT_NE(found.report.dump().find(again ? "the save of step 6 is not looked at"
+                                             : "is not below checkpoints/dp2, where the leg was "
+                                               "told to save"),
+              std::string::npos)
+        << found.report.dump(1);
+  }
+  const Outcomes fifo = run_wrong("leaves_fifo", "checkpoint,resume");
+  for (const char* check : {"checkpoint", "resume"}) {
+    EXPECT_EQ(fifo.of(check, "dp2"), "fail") << fifo.screen;
+  }
+  EXPECT_NE(fifo.reason("resume").find("checkpoints/dp2/fifo"), std::string::npos) << fifo.screen;
 }
 
 TEST_F(AcceptSubject, RunsNothingMoreWhereTheReferenceFails) {

@@ -42,16 +42,40 @@ std::vector<std::string> find_checkpoints(const fs::path& path,
   return out;
 }
 
-std::set<std::string> saved_paths(const Trace& trace, const SavedPlace& place) {
-  std::set<std::string> out;
+bool is_at_or_below(const fs::path& path, const fs::path& root) {
+  std::error_code ignored;
+  const fs::path below =
+      fs::weakly_canonical(path, ignored).lexically_relative(fs::weakly_canonical(root, ignored));
+  return !below.empty() && *below.begin() != "..";
+}
+
+// `notes`: what was said and does not count.
+std::set<std::string> saved_paths(const Trace& trace, const SavedPlace& place,
+                                  std::vector<std::string>& notes) {
+  std::set<std::string> out, elsewhere, otherwise;
   if (place.silent && !trace.ranks.empty()) out.insert(place.path);
   for (const RankTrace& rank : trace.ranks) {
     for (const CheckpointRecord& each : rank.checkpoints) {
       if (!each.done) continue;
       const fs::path told = fs::path(place.base) / each.path;
-      out.insert(!each.path.empty() && fs::exists(told) ? told.string() : place.path);
+      std::error_code ignored;
+      if (each.step != place.step) {
+        otherwise.insert(fmt::format("the save of step {} is not looked at: that of step {} is",
+                                     each.step, place.step));
+      } else if (each.path.empty() || !fs::exists(told, ignored)) {
+        out.insert(place.path);
+      } else if (is_at_or_below(told, place.path)) {
+        out.insert(told.string());
+      } else {
+        elsewhere.insert(
+            fmt::format("{} is not below {}, where the leg was told to save: it does "
+                        "not count",
+                        told.string(), place.path));
+      }
     }
   }
+  notes.insert(notes.end(), elsewhere.begin(), elsewhere.end());
+  notes.insert(notes.end(), otherwise.begin(), otherwise.end());
   return out;
 }
 
@@ -84,19 +108,37 @@ Finding look_at_foreign(const std::string& path) {
 
 }  // namespace
 
+std::optional<std::string> special_entry(const std::string& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::symlink_status(path, ignored);
+  if (fs::is_directory(status)) {
+    for (const auto& entry : fs::directory_iterator(path)) {
+      if (auto found = special_entry(entry.path().string())) return found;
+    }
+    return std::nullopt;
+  }
+  const bool plain = fs::is_regular_file(status) || fs::is_symlink(status) || !fs::exists(status);
+  return plain ? std::nullopt : std::optional(path);
+}
+
 Verdict check_saved(const Trace& trace, const SavedPlace& place) {
   Verdict verdict;
   verdict.check = "checkpoint";
   verdict.sentence = fmt::format(
       "what the save left is of format {}, and every tensor of it is there, whole", place.format);
   verdict.outcome = Outcome::inconclusive;
-  verdict.reason = "no rank wrote a checkpoint event that says done";
+  verdict.reason =
+      fmt::format("no rank wrote a checkpoint event of step {} that says done", place.step);
   const auto fail = [&](const std::string& reason) {
     verdict.outcome = Outcome::fail;
     verdict.reason = reason;
     return verdict;
   };
-  for (const std::string& path : saved_paths(trace, place)) {
+  const std::set<std::string> paths = saved_paths(trace, place, verdict.notes);
+  if (paths.empty() && !verdict.notes.empty()) verdict.reason += ": " + verdict.notes.front();
+  for (const std::string& path : paths) {
+    if (const auto odd = special_entry(path))
+      return fail(*odd + ": is neither a file nor a folder");
     std::vector<std::string> found = {path};
     if (place.format != "shardproof") found = find_checkpoints(path, formats_of(place.format));
     if (found.empty()) {

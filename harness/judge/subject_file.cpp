@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/check.h"
+#include "base/digest.h"
 #include "base/edit_distance.h"
 #include "base/error.h"
 #include "harness/judge/subject_text.h"
@@ -20,13 +21,22 @@
 namespace shardproof {
 namespace {
 
+constexpr std::size_t longest_name = 100;
+constexpr std::size_t longest_match = 1000;  // std::regex recurses on its text
+
 [[noreturn]] void refuse(const std::string& place, const std::string& detail) {
   throw Error(ErrorKind::bad_input, place, detail);
 }
 
+// JSON has no nan.
+std::string printed(const Json& value) {
+  const bool odd = value.is_number_float() && !std::isfinite(value.get<double>());
+  return odd ? fmt::format("{}", value.get<double>()) : value.dump();
+}
+
 [[noreturn]] void refuse_value(const SubjectEntry& entry, const std::string& expected) {
   refuse(entry.place,
-         fmt::format("{}: found {}; expected {}", entry.key(), entry.value.dump(), expected));
+         fmt::format("{}: found {}; expected {}", entry.key(), printed(entry.value), expected));
 }
 
 using Take = std::function<void(const SubjectEntry&)>;
@@ -98,6 +108,16 @@ std::vector<std::string> placeholders(const std::string& text) {
   return out;
 }
 
+// It names folders.
+bool is_layout_name(const std::string& name) {
+  const auto legal = [](char c) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return letter || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  };
+  return !name.empty() && name.size() <= longest_name &&
+         std::all_of(name.begin(), name.end(), legal);
+}
+
 using Keys = std::vector<std::pair<std::string, Take>>;
 
 void take(const Keys& keys, const SubjectEntry& entry, const std::string& prefix) {
@@ -122,6 +142,9 @@ class Reader {
 
   void take_entry(const SubjectEntry& entry) {
     places_[entry.key()] = entry.place;
+    // JSON's texts, numbers and lists are TOML's too. The last of a key counts.
+    std::erase_if(values_, [&](const auto& each) { return each.first == entry.key(); });
+    values_.emplace_back(entry.key(), entry.value.dump());
     const std::string& section = entry.path.front();
     if (section == "subject" && entry.path.size() == 2) return take(keys_, entry, "subject.");
     if (section == "layout" && entry.path.size() >= 2) return take_layout(entry);
@@ -134,6 +157,7 @@ class Reader {
     check_launch();
     check_layouts();
     check_steps();
+    for (const auto& [key, value] : values_) subject_.text += fmt::format("{} = {}\n", key, value);
     return std::move(subject_);
   }
 
@@ -145,10 +169,10 @@ class Reader {
 
   SubjectLayout& layout(const SubjectEntry& entry) {
     const std::string& name = entry.path[1];
-    static const std::regex legal("[A-Za-z0-9_-]+");
-    if (!std::regex_match(name, legal)) {
-      refuse(entry.place,
-             fmt::format("layout \"{}\": expected a name of letters, digits, _ and -", name));
+    if (!is_layout_name(name)) {
+      refuse(entry.place, fmt::format("layout \"{}\": expected a name of letters, digits, _ and -, "
+                                      "of at most {} characters",
+                                      name.substr(0, longest_name), longest_name));
     }
     for (SubjectLayout& each : subject_.layouts) {
       if (each.name == name) return each;
@@ -220,6 +244,7 @@ class Reader {
                                   name, fmt::join(known, "}, {")));
       }
     }
+    for (const auto& [key, value] : values_) check_words(key, value);
     need("ranks", "the number of ranks goes");
     need("args", "a layout's args go");
     need("steps", "the number of steps goes");
@@ -234,6 +259,19 @@ class Reader {
                                   "what it saves, or take {{{}}} out",
                                   name, name));
       }
+    }
+  }
+
+  // What is put into the launch may have placeholders too, of these.
+  void check_words(const std::string& key, const std::string& words) const {
+    if (key == "subject.launch" || key == "subject.match") return;
+    if (key.starts_with("layout.") && !key.ends_with(".args")) return;
+    std::vector<std::string> known = {"ranks", "steps"};
+    if (subject_.saves()) known.insert(known.end(), {"save", "ckpt"});
+    for (const std::string& name : placeholders(words)) {
+      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      refuse(place(key), fmt::format("{}: unknown placeholder {{{}}}; expected {{{}}}", key, name,
+                                     fmt::join(known, "}, {")));
     }
   }
 
@@ -276,6 +314,11 @@ class Reader {
              fmt::format("subject.save is {} of {} steps; expected at least 2 steps behind it",
                          subject_.save, subject_.steps));
     }
+    if (subject_.match.size() > longest_match) {
+      refuse(place("subject.match"), fmt::format("subject.match has {} characters; expected at "
+                                                 "most {}",
+                                                 subject_.match.size(), longest_match));
+    }
     try {
       const std::regex compiled(subject_.match);
     } catch (const std::regex_error& error) {
@@ -286,7 +329,8 @@ class Reader {
 
   Subject subject_;
   std::optional<bool> reshard_;
-  std::map<std::string, std::string> places_;  // of a key; of a layout its first
+  std::map<std::string, std::string> places_;                // of a key; of a layout its first
+  std::vector<std::pair<std::string, std::string>> values_;  // by key, as they came
   const Keys keys_ = {
       {"launch", text(subject_.launch)},
       {"resume", text(subject_.resume)},
@@ -334,6 +378,7 @@ Subject parse_subject(std::string_view text, const std::string& file,
   for (const SubjectEntry& entry : read_entries(text, file)) reader.take_entry(entry);
   for (const std::string& each : set) reader.take_entry(read_assignment(each));
   Subject subject = reader.finish();
+  subject.digest = sha256(text).hex();
   const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   subject.folder = folder.lexically_normal().string();
   return subject;

@@ -1,8 +1,8 @@
 // subject_file: what a user says of a training program that is not ours: the command that starts it
 // and the layouts it has. TOML, or JSON with the same keys; strict: an unknown key, a wrong type, a
-// placeholder that is missing or a layout without ranks is Error bad_input naming file, key and
-// what to add. Every key is also set by subject.KEY=VALUE and layout.NAME.KEY=VALUE, which counts
-// as if it stood in the file. Thread rule: values; pure but for load_subject.
+// placeholder that is missing or unknown or a layout without ranks is Error bad_input naming file,
+// key and what to add. Every key is also set by subject.KEY=VALUE and layout.NAME.KEY=VALUE, which
+// counts as if it stood in the file. Thread rule: values; pure but for load_subject.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,8 @@ struct SubjectLayout {
 struct Subject {
   std::string file;    // as the user named it
   std::string folder;  // of the file: where legs run
+  std::string digest;  // SHA-256 of the file as it was read
+  std::string text;    // all that was said, a TOML line each; what the command line set counts
   std::string launch;
   std::string resume;    // in place of {resume}
   std::string float64;   // in place of {dtype}; empty: the program has none

@@ -80,6 +80,37 @@ TEST(SubjectFile, TakesEveryKeyInBothLanguagesAndFromTheCommandLine) {
   }
 }
 
+TEST(SubjectFile, SaysAllThatCountsAsTextThatReadsAsTheSame) {
+  const std::string text = toml("steps = 8\nmatch = \"\\\"w\\\\.\\t\\u00e9\"\n");
+  const Subject first = parse_subject(text, "a.toml", {"subject.steps=9", "layout.ddp2.ranks=3"});
+  EXPECT_NE(first.text.find("\nsubject.steps = 9\n"), std::string::npos) << first.text;
+  EXPECT_EQ(first.text.find("steps = 8"), std::string::npos) << first.text;
+  const Subject again = parse_subject(first.text, "a.toml");
+  EXPECT_EQ(again.match, first.match);
+  EXPECT_EQ(again.launch, launch);
+  EXPECT_EQ(again.layout("ddp2").ranks, 3);
+  EXPECT_EQ(again.layouts.at(0).name, "ref");
+  EXPECT_NE(again.digest, first.digest) << "of the file alone";
+  EXPECT_EQ(first.digest, parse_subject(text, "b.toml").digest);
+}
+
+TEST(SubjectFile, TakesPlaceholdersInWhatItPutsIntoTheLaunch) {
+  EXPECT_NO_THROW(parse_subject(
+      toml(), "a.toml",
+      {"subject.resume=--from {ckpt}/{save}.pt", "subject.match=a{3}",
+       "layout.ddp2.args=-n {ranks} -s {steps} ${x}", "subject.reversed=-r {ranks}"}));
+  for (const std::string key :
+       {"subject.resume", "subject.accumulate", "subject.reversed", "layout.ddp2.args"}) {
+    refuses(toml(), {"--set " + key, key + ": unknown placeholder {chkpt}", "{ckpt}"},
+            {key + "=--from {chkpt}"});
+  }
+  refuses(toml(), {"--set subject.float64", "unknown placeholder {resume}"},
+          {"subject.float64=x {resume}"});
+  refuses(toml(), {"layout.ddp2.args: unknown placeholder {ckpt}"},
+          {"layout.ddp2.args={ckpt}", "subject.checkpoint=none",
+           "subject.launch=run {ranks} {args} {steps}"});
+}
+
 TEST(SubjectFile, ReadsTheFileItNames) {
   const TempFolder folder;
   folder.write("s.toml", toml());
@@ -96,6 +127,13 @@ TEST(SubjectFile, NamesKeyAndLineOfAMistake) {
   refuses(toml("colour = 6\n"), {"subject.colour", "one of subject.launch, resume"});
   refuses(toml("steps = \"six\"\n"), {"a.toml:5", "subject.steps", "\"six\"", "an integer"});
   refuses(toml("deadline = 0\n"), {"subject.deadline", "more than 0"});
+  refuses(toml("deadline = nan\n"), {"subject.deadline", "found nan"});
+  refuses(toml("match = \"" + std::string(1001, 'a') + "\"\n"),
+          {"1001 characters", "at most 1000"});
+  refuses(toml("match = \"" + std::string(300000, 'a') + "\"\n"), {"300000 characters"});
+  refuses(toml("", "[layout." + std::string(101, 'a') + "]\nranks = 1\n"), {"at most 100"});
+  refuses(toml("", "[layout." + std::string(300000, 'a') + "]\nranks = 1\n"), {"at most 100"});
+  refuses(toml(), {"--set subject.match=", "not UTF-8"}, {"subject.match=caf\xE9"});
   refuses(toml("match = \"(\"\n"), {"a.toml:5", "subject.match", "regular expression"});
   refuses(toml("scalars = \"guess\"\n"), {"subject.scalars", "one of trace, torchtitan"});
   refuses(toml("save = 5\n"), {"a.toml:5", "subject.save is 5 of 6", "at least 2 steps behind"});

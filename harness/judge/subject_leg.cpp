@@ -2,16 +2,16 @@
 #include "harness/judge/subject_leg.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <regex>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "harness/judge/leg_output.h"
+#include "harness/judge/saved_checkpoint.h"
 #include "harness/sweep/command.h"
 #include "trace/import/import_scalars.h"
 #include "trace/writer.h"
@@ -25,8 +25,12 @@ namespace fs = std::filesystem;
 constexpr auto grace = std::chrono::seconds(2);
 
 std::string quoted(const std::string& path) {
-  static const std::regex plain("[A-Za-z0-9_./+-]*");
-  if (std::regex_match(path, plain)) return path;
+  const auto plain = [](char c) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return letter || (c >= '0' && c <= '9') ||
+           std::string_view("_./+-").find(c) != std::string_view::npos;
+  };
+  if (std::all_of(path.begin(), path.end(), plain)) return path;
   std::string out = "'";
   for (const char c : path) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
@@ -49,27 +53,14 @@ std::string fill(const std::string& text, const std::map<std::string, std::strin
   return out;
 }
 
-// The initial values, and every step; a resumed run writes the values it begins with.
+// The initial values, and every step; a resumed run writes the values it begins with. The kernel
+// takes no variable beyond 128 KiB.
 std::string captured_steps(const Subject& subject) {
+  constexpr std::int64_t most_listed = 10000;
+  if (subject.steps > most_listed) return "all";
   std::string out = "-1";
   for (std::int64_t step = 0; step < subject.steps; ++step) out += "," + std::to_string(step);
   return out;
-}
-
-std::string last_lines(const std::string& path) {
-  constexpr std::size_t count = 3, width = 200;
-  std::vector<std::string> lines;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    if (line.find_first_not_of(" \t\r=-") == std::string::npos) continue;
-    for (char& c : line) {
-      if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
-    }
-    lines.push_back(line.substr(0, width));
-    if (lines.size() > count) lines.erase(lines.begin());
-  }
-  return lines.empty() ? "it printed nothing"
-                       : fmt::format("it printed last: {}", fmt::join(lines, " | "));
 }
 
 std::string place_of(const RankTrace& rank) {
@@ -129,6 +120,10 @@ class LegRun {
     if (leg().from.empty()) return false;
     if (leg().in_place && !has_saved(read_trace(folders_.trace(leg().from)))) return false;
     if (!leg().in_place) {
+      if (const auto odd = special_entry(folders_.checkpoint(leg().from))) {
+        throw Error(ErrorKind::bad_input, *odd,
+                    fmt::format("leg {} left neither a file nor a folder there", leg().from));
+      }
       fs::copy(folders_.checkpoint(leg().from), checkpoint(),
                fs::copy_options::recursive | fs::copy_options::copy_symlinks);
     }
@@ -156,6 +151,11 @@ class LegRun {
     return line;
   }
 
+  std::string end_of(const CommandResult& done) const {
+    if (done.timed_out) return fmt::format("met its deadline of {:g} s", subject_.deadline);
+    return fmt::format("ended with exit code {}", done.exit_code);
+  }
+
   void judge_end(const CommandResult& done) {
     if (!subject_.traces()) return judge_import(done);
     try {
@@ -163,10 +163,9 @@ class LegRun {
       result_.traced = true;
     } catch (const Error& error) {
       result_.traced = error.kind() != ErrorKind::bad_input;  // a line that is no record
-      result_.problem = result_.traced
-                            ? error.what()
-                            : fmt::format("ended with exit code {} and wrote no trace; {}",
-                                          done.exit_code, last_lines(output()));
+      result_.problem = result_.traced ? error.what()
+                                       : fmt::format("{} and wrote no trace; {}", end_of(done),
+                                                     last_words(output()));
       return;
     }
     const std::vector<RankTrace>& ranks = result_.trace.ranks;
@@ -174,19 +173,18 @@ class LegRun {
     const auto open =
         std::find_if(ranks.begin(), ranks.end(), [](const RankTrace& rank) { return !rank.ended; });
     if (open != ranks.end()) {
-      const std::string how = done.timed_out
-                                  ? fmt::format("met its deadline of {:g} s", subject_.deadline)
-                                  : fmt::format("ended with exit code {}", done.exit_code);
-      result_.problem = fmt::format("{} before rank {} wrote its end: {}; {}", how, open->rank,
-                                    place_of(*open), last_lines(output()));
+      result_.problem = fmt::format("{} before rank {} wrote its end: {}; {}", end_of(done),
+                                    open->rank, place_of(*open), last_words(output()));
     } else if (static_cast<int>(ranks.size()) != layout_.ranks) {
       result_.problem =
           fmt::format("wrote traces of {} ranks; expected {}, as layout.{}.ranks says",
                       ranks.size(), layout_.ranks, layout_.name);
     } else if (done.timed_out) {
-      result_.unclean = fmt::format("met its deadline of {:g} s", subject_.deadline);
+      result_.problem =
+          fmt::format("{} after all its ranks had written their end: it did not end by itself; {}",
+                      end_of(done), last_words(output()));
     } else if (done.exit_code != 0) {
-      result_.unclean = fmt::format("ended with exit code {}", done.exit_code);
+      result_.unclean = end_of(done);
     } else if (done.left > 0) {
       result_.unclean = fmt::format("left {} processes, which were killed", done.left);
     }
@@ -195,10 +193,7 @@ class LegRun {
   // A program that writes no trace: what it logged is all that is known of it.
   void judge_import(const CommandResult& done) {
     if (done.timed_out || done.exit_code != 0) {
-      result_.problem =
-          done.timed_out
-              ? fmt::format("met its deadline of {:g} s", subject_.deadline)
-              : fmt::format("ended with exit code {}; {}", done.exit_code, last_lines(output()));
+      result_.problem = fmt::format("{}; {}", end_of(done), last_words(output()));
       return;
     }
     try {
@@ -238,15 +233,17 @@ std::string KillPlace::fault() const {
 std::string command_of(const Subject& subject, const SubjectLeg& leg, const LegFolders& folders,
                        bool resumes) {
   const SubjectLayout& layout = subject.layout(leg.layout);
-  return fill(subject.launch,
-              {{"ranks", std::to_string(layout.ranks)},
-               {"args", layout.args + (leg.args.empty() ? "" : " " + leg.args)},
-               {"dtype", leg.float64 ? subject.float64 : ""},
-               {"steps", std::to_string(subject.steps)},
-               {"save", std::to_string(subject.save)},
-               {"ckpt", quoted(folders.checkpoint(leg.in_place ? leg.from : leg.name))},
-               {"scalars", quoted(scalars_of(folders, leg))},
-               {"resume", resumes ? subject.resume : ""}});
+  const std::map<std::string, std::string> simple = {
+      {"ranks", std::to_string(layout.ranks)},
+      {"steps", std::to_string(subject.steps)},
+      {"save", std::to_string(subject.save)},
+      {"ckpt", quoted(folders.checkpoint(leg.in_place ? leg.from : leg.name))}};
+  std::map<std::string, std::string> all = simple;
+  all["args"] = fill(layout.args + (leg.args.empty() ? "" : " " + leg.args), simple);
+  all["dtype"] = leg.float64 ? fill(subject.float64, simple) : "";
+  all["scalars"] = quoted(scalars_of(folders, leg));
+  all["resume"] = resumes ? fill(subject.resume, simple) : "";
+  return fill(subject.launch, all);
 }
 
 SubjectLegResult run_subject_leg(const Subject& subject, const SubjectLeg& leg,

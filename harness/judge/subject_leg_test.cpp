@@ -120,6 +120,26 @@ TEST_F(SubjectLegs, MeetTheirDeadlineWithNothingLeft) {
   }
 }
 
+TEST_F(SubjectLegs, AreToEndByThemselvesBehindTheEndOfTheirRanks) {
+  deadline_ = 2;
+  const SubjectLegResult result = run("never_ends");
+  EXPECT_EQ(result.problem.find("met its deadline of 2 s after all its ranks had written"), 0u)
+      << result.problem;
+  EXPECT_EQ(result.unclean, "");
+  EXPECT_FALSE(result.good());
+}
+
+TEST_F(SubjectLegs, SayThatTheyMetTheirDeadlineWithoutATrace) {
+  deadline_ = 1;
+  launch_ = "echo waiting; sleep 60; : {ranks} {args} {dtype} {steps} {save} {ckpt} {resume}";
+  const SubjectLegResult result = run("");
+  EXPECT_EQ(result.problem.find("met its deadline of 1 s and wrote no trace; it printed last: "
+                                "waiting (all of it: " +
+                                folders_.leg("dp2") + "/output.txt)"),
+            0u)
+      << result.problem;
+}
+
 TEST_F(SubjectLegs, EndAStoppedRankWithTheRest) {
   deadline_ = 2;
   SubjectLeg leg{.name = "stop", .layout = "dp2"};

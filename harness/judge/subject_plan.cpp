@@ -154,8 +154,9 @@ class Planner {
   PlannedCheck checkpoint(const std::string& name) const {
     return check(name, "checkpoint", fmt::format("{}: {}", name, subject_.checkpoint),
                  [name, format = subject_.checkpoint, folder = folders_.checkpoint(name),
-                  base = subject_.folder, saved = !subject_.traces()](const SubjectLegs& legs) {
-                   return check_saved(trace_of(legs, name), {format, folder, base, saved});
+                  base = subject_.folder, step = subject_.save,
+                  silent = !subject_.traces()](const SubjectLegs& legs) {
+                   return check_saved(trace_of(legs, name), {format, folder, base, step, silent});
                  });
   }
 

@@ -113,6 +113,15 @@ TEST(SubjectPlan, FillsTheCommandOfALeg) {
   leg.from = "ref";
   EXPECT_EQ(command_of(subject, leg, LegFolders{"/out"}, true),
             "run 2 --mode \"$HOME\" --float64 6 3 /out/checkpoints/a2.x --resume");
+  const std::string deep = "/" + std::string(300000, 'd');
+  EXPECT_NE(command_of(subject, leg, LegFolders{deep}, true).find(deep), std::string::npos);
+  const Subject inner = parse_subject(text, "a.toml",
+                                      {"subject.resume=--resume {ckpt}/{save}.pt",
+                                       "layout.a2.args=-n {ranks}", "subject.float64=-e {steps}"});
+  leg.args = "--reversed {ranks}";
+  EXPECT_EQ(command_of(inner, leg, LegFolders{"/o"}, true),
+            "run 2 -n 2 --reversed 2 -e 6 6 3 /o/checkpoints/a2.x --resume "
+            "/o/checkpoints/a2.x/3.pt");
   leg.in_place = true;
   EXPECT_NE(command_of(subject, leg, LegFolders{"/out"}, true).find("/out/checkpoints/ref "),
             std::string::npos);

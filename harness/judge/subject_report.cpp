@@ -6,22 +6,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
-#include "base/digest.h"
 #include "harness/accept_report.h"
 #include "harness/accept_tables.h"
 
 namespace shardproof {
 namespace {
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 // The worst of a layout's outcomes for a check; "" where it was not asked.
 std::string outcome_of(const JudgedSubject& judged, const std::string& layout,
@@ -84,11 +74,10 @@ void add_series(Report& report, const std::string& label, const Trace& trace) {
 
 void add_facts(Report& report, const JudgedSubject& judged) {
   const Subject& subject = judged.subject;
-  const std::string text = text_of(subject.file);
-  report.config_toml = text;
-  report.facts["program"]["commit"] = source_commit();
+  report.config_toml = subject.text;
+  report.facts["shardproof"] = Json{{"version", SHARDPROOF_VERSION}, {"commit", source_commit()}};
   report.facts["subject"] = Json{{"file", std::filesystem::path(subject.file).filename().string()},
-                                 {"digest", sha256(text).hex()},
+                                 {"digest", subject.digest},
                                  {"launch", subject.launch},
                                  {"steps", subject.steps},
                                  {"save", subject.save},

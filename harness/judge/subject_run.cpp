@@ -68,26 +68,23 @@ SubjectLegResult SubjectRun::run_one(const SubjectLeg& leg) {
 void SubjectRun::check_first(const SubjectLegResult& result) const {
   if (result.traced || result.interrupted) return;
   constexpr int no_command = 127;
-  const std::string output = options_.folders.leg(result.leg.name) + "/output.txt";
   const std::string place = subject_.file + ": subject.launch";
   if (result.exit_code == no_command) {
-    throw Error(
-        ErrorKind::environment, place,
-        fmt::format("the command is not there: {} (all of it: {})", result.problem, output));
+    throw Error(ErrorKind::environment, place,
+                fmt::format("the command is not there: {}", result.problem));
   }
   if (!subject_.traces()) {
-    throw Error(
-        ErrorKind::bad_input, place,
-        fmt::format("leg {} {} (all of it: {}). Expected the scalars of {} in its output, or "
-                    "in what it writes at {{scalars}}",
-                    result.leg.name, result.problem, output, subject_.scalars));
+    throw Error(ErrorKind::bad_input, place,
+                fmt::format("leg {} {}. Expected the scalars of {} in its output, or "
+                            "in what it writes at {{scalars}}",
+                            result.leg.name, result.problem, subject_.scalars));
   }
   throw Error(ErrorKind::bad_input, place,
-              fmt::format("leg {} {} (all of it: {}). Expected rank_00000.jsonl in the folder that "
+              fmt::format("leg {} {}. Expected rank_00000.jsonl in the folder that "
                           "SHARDPROOF_TRACE names: let the program write it with "
                           "shardproof_trace.py or shardproof_trace.h, and let the launch pass its "
                           "environment on to every rank",
-                          result.leg.name, result.problem, output));
+                          result.leg.name, result.problem));
 }
 
 void SubjectRun::tell(const SubjectLegResult& result) const {

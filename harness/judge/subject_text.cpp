@@ -9,6 +9,8 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/pickle_text.h"
+#include "harness/judge/leg_output.h"
 
 namespace shardproof {
 namespace {
@@ -107,6 +109,10 @@ std::vector<SubjectEntry> read_entries(std::string_view text, const std::string&
 }
 
 SubjectEntry read_assignment(std::string_view assignment) {
+  if (!is_utf8(assignment)) {
+    throw Error(ErrorKind::bad_input, "--set " + whole_utf8(std::string(assignment), 200),
+                "is not UTF-8; expected a text in UTF-8");
+  }
   const std::string place = fmt::format("--set {}", assignment);
   const std::size_t at = assignment.find('=');
   if (at == std::string_view::npos || at == 0) {

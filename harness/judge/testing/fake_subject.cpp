@@ -4,6 +4,7 @@
 // by --wrong NAME, its benign variants by --reversed.
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,9 +85,14 @@ class Rank {
         std::fprintf(stderr, "RuntimeError: no more memory for step 2\n");
         return 3;
       }
+      if (options_.is("binary_end") && step == 2 && rank_ == options_.ranks - 1) {
+        std::fprintf(stderr, "caf\xE9 %s\xC3\n", std::string(198, 'x').c_str());
+        return 3;
+      }
       while (options_.is("hang") && step == 2 && rank_ == options_.ranks - 1) ::pause();
       train(step);
-      if (step + 1 == options_.save) save(step);
+      const bool again = options_.is("saves_again") && (step + 1) % options_.save == 0;
+      if (step + 1 == options_.save || again) save(step);
     }
     trace_.end(options_.steps);
     return 0;
@@ -195,8 +201,10 @@ class Rank {
   void save(std::int64_t step) {
     trace_.at(step, Phase::save);
     if (rank_ != 0) return;
-    trace_.checkpoint(step + 1, options_.checkpoint, false);
+    const std::string told = options_.is("saves_elsewhere") ? "." : options_.checkpoint;
+    trace_.checkpoint(step + 1, told, false);
     fs::create_directories(options_.checkpoint);
+    if (options_.is("leaves_fifo")) ::mkfifo((options_.checkpoint + "/fifo").c_str(), 0600);
     std::vector<SafetensorsEntry> entries = {{"w", Dtype::f32, {size}}, {"m", Dtype::f32, {size}}};
     std::string bytes = safetensors_head(entries, {{"step", std::to_string(step + 1)}});
     for (const std::vector<Real>* values : {&weight_, &moment_}) {
@@ -206,7 +214,7 @@ class Rank {
     if (options_.is("cut_checkpoint")) bytes.resize(bytes.size() - 8);
     std::ofstream(state_file() + ".part", std::ios::binary) << bytes;
     fs::rename(state_file() + ".part", state_file());
-    trace_.checkpoint(step + 1, options_.checkpoint, true);
+    trace_.checkpoint(step + 1, told, true);
   }
 
   void load() {
@@ -295,5 +303,6 @@ int main(int argc, char** argv) {
     for (;;) ::pause();
   }
   if (options.is("dies_after_end")) std::abort();
+  while (options.is("never_ends")) ::pause();
   return 0;
 }
