@@ -1,4 +1,4 @@
-// ctest: fault timeout=1500 processors=2 nightly
+// ctest: fault timeout=7200 processors=2 nightly
 // 200 seeds of one to three drawn faults over 30 steps, and the whole campaign of a small Case.
 #include "harness/chaos_testing.h"
 
