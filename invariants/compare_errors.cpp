@@ -157,11 +157,11 @@ void judge_tensor(const Measured& measured, double least_share, ErrorComparison&
   keep_worst(out, ratio, address);
 }
 
-// Drops what is not named so, and what a side lacks: that is another check's to say.
+// Drops what is not named so, and what the sides to compare with do not have.
 void keep_common(const std::string& suffix, BytesMap& exact, BytesMap& judged,
                  std::vector<BytesMap>& others) {
   const auto kept = [&](const std::string& name) {
-    return name.ends_with(suffix) && exact.contains(name) && judged.contains(name) &&
+    return name.ends_with(suffix) && exact.contains(name) &&
            std::all_of(others.begin(), others.end(),
                        [&](const BytesMap& each) { return each.contains(name); });
   };

@@ -58,7 +58,7 @@ constexpr std::int64_t few_elements = 64;
 struct ErrorRule {
   std::int64_t few = 0;
   double least = 1;    // u x |truth| that is allowed at least
-  std::string suffix;  // only tensors of such names that all sides have; empty: all of any side
+  std::string suffix;  // only such names that truth and references have; empty: all of any side
 };
 ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const> references,
                                const Trace& found, std::int64_t step, const std::string& what,

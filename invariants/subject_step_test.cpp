@@ -132,6 +132,11 @@ TEST_F(SubjectStep, WrongMomentsFailThoughGradientsAreClean) {
     }
     expect_pass(scaling_moment(suffix, 1 + 0x1p-22));
   }
+  ForeignProgram lost = layout();
+  lost.hide = [](int, std::int64_t, const std::string&, const std::string& name) {
+    return name == "b.bias/exp_avg_sq";
+  };
+  expect_fail(lost, "moment");
   // State of other names may be anything: a count of steps, a factor.
   ForeignProgram other = scaling_moment("/count", 2);
   other.moments = {"count"};
