@@ -89,7 +89,10 @@ std::map<std::string, bool> gradients_seen(const Trace& trace) {
     }
   }
   for (const std::int64_t step : tensor_steps(trace, "param")) {
-    for (const auto& [name, entries] : bytes_at(trace, step, "param")) out.try_emplace(name, false);
+    for (const auto& [name, entries] : bytes_at(trace, step, "param")) {
+      // One of no elements has no gradient to have.
+      if (element_count(entries.front().entry.place.global_shape) > 0) out.try_emplace(name, false);
+    }
     break;
   }
   for (const std::int64_t step : tensor_steps(trace, "grad")) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "invariants/tensor_distance.h"
@@ -68,6 +69,12 @@ std::string measure_problem(const Measured& measured) {
   if (measured.unit == 0) {
     return fmt::format("{} {} is neither F32, BF16 nor F64", at.phase, at.tensor);
   }
+  const Dtype found = measured.sides.found.front().entry.dtype;
+  if (roundoff(found) > measured.unit) {
+    const Dtype precise = measured.sides.references.front()->front().entry.dtype;
+    return fmt::format("{} {} is {}, coarser than the reference's {}: its error cannot be judged",
+                       at.phase, at.tensor, name(found), name(precise));
+  }
   for (std::size_t i = 1; i < measured.distances.sides.size(); ++i) {
     const TensorDistance& each = measured.distances.sides[i];
     if (each.problem.empty() && std::isfinite(each.norm)) continue;
@@ -80,7 +87,8 @@ Measured measure(Sides sides) {
   std::vector<const std::vector<HeldBytes>*> all = {&sides.found};
   all.insert(all.end(), sides.references.begin(), sides.references.end());
   Distances distances = distances_from(sides.truth, all);
-  const double unit = roundoff(sides.found.front().entry.dtype);
+  const auto& precise = sides.references.empty() ? sides.found : *sides.references.front();
+  const double unit = roundoff(precise.front().entry.dtype);
   return {std::move(sides), std::move(distances), unit};
 }
 
@@ -90,6 +98,30 @@ double pooled_error(const std::vector<Measured>& all) {
   for (const Measured& each : all) {
     const std::vector<double> references = each.references();
     if (!references.empty()) error = std::hypot(error, references.front());
+    norm = std::hypot(norm, each.distances.norm);
+  }
+  return norm > 0 ? error / norm : 0;
+}
+
+// The u of most elements: a tensor or two of a coarser dtype say nothing of the others.
+double common_unit(const std::vector<Measured>& all) {
+  std::map<double, std::int64_t> elements;
+  for (const Measured& each : all) elements[each.unit] += each.elements();
+  const auto most =
+      std::max_element(elements.begin(), elements.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == elements.end() ? 0 : most->first;
+}
+
+// What the references are off over all tensors of that u.
+double worst_share(const std::vector<Measured>& all, double unit) {
+  double error = 0, norm = 0;
+  for (const Measured& each : all) {
+    if (each.unit != unit) continue;
+    const std::vector<double> references = each.references();
+    if (!references.empty()) {
+      error = std::hypot(error, *std::max_element(references.begin(), references.end()));
+    }
     norm = std::hypot(norm, each.distances.norm);
   }
   return norm > 0 ? error / norm : 0;
@@ -105,7 +137,6 @@ void judge_tensor(const Measured& measured, double least_share, ErrorComparison&
   const double worst =
       references.empty() ? 0 : *std::max_element(references.begin(), references.end());
   ++out.tensors;
-  out.unit = std::max(out.unit, measured.unit);
   out.norm = std::hypot(out.norm, measured.distances.norm);
   out.allowed = std::hypot(out.allowed, allowed);
   out.reference = std::hypot(out.reference, worst);
@@ -126,11 +157,11 @@ void judge_tensor(const Measured& measured, double least_share, ErrorComparison&
   keep_worst(out, ratio, address);
 }
 
-// Drops what is not named so, and what a side lacks: that is another check's to say.
+// Drops what is not named so, and what the sides to compare with do not have.
 void keep_common(const std::string& suffix, BytesMap& exact, BytesMap& judged,
                  std::vector<BytesMap>& others) {
   const auto kept = [&](const std::string& name) {
-    return name.ends_with(suffix) && exact.contains(name) && judged.contains(name) &&
+    return name.ends_with(suffix) && exact.contains(name) &&
            std::all_of(others.begin(), others.end(),
                        [&](const BytesMap& each) { return each.contains(name); });
   };
@@ -225,6 +256,7 @@ ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const>
                                    exact.empty() ? "the float64" : "the judged");
     return out;
   }
+  out.captured = true;
   std::set<std::string> names;
   for (const BytesMap* map : {&exact, &judged}) {
     for (const auto& [name, entries] : *map) names.insert(name);
@@ -255,6 +287,8 @@ ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const>
     if (!out.incomparable.empty()) return out;
   }
   const double share = pooled_error(all);
+  out.unit = common_unit(all);
+  out.share = worst_share(all, out.unit);
   for (const Measured& each : all) {
     const double least = rule.least * each.unit;
     judge_tensor(each, std::max(least, each.elements() < rule.few ? share : 0), out);

@@ -28,13 +28,14 @@ const Policy& subject_loss_drift();
 const Policy& subject_norm_drift();
 
 // Per tensor, with 2-norms: ratio = |found - truth| / max(|reference - truth|, u x |truth|), with
-// u = 2^-24 for F32, 2^-9 for BF16 and 2^-53 for F64. Of an element that several ranks hold, the
-// worst copy counts. A gradient that cancels (a key's bias has none but rounding) is all noise, and
-// how much depends on shapes: further references beside a float64 truth (cut as the layout is) may
-// widen what the first allows, by policy.bound at most, so that no mistake in them hides one.
-// Without float64 the one that is farthest off counts. `worst` names the tensor with the largest
-// ratio and its farthest element; it fails where `ratio` > policy.bound. A tensor or element that a
-// side lacks, or of another shape, is an infinite ratio.
+// u = 2^-24 for F32, 2^-9 for BF16 and 2^-53 for F64, of the first
+// reference's dtype; a judged tensor of a coarser one is incomparable. Of an element that several
+// ranks hold, the worst copy counts. A gradient that cancels (a key's bias has none but rounding)
+// is all noise, and how much depends on shapes: further references beside a float64 truth (cut as
+// the layout is) may widen what the first allows, by policy.bound at most, so that no mistake in
+// them hides one. Without float64 the one that is farthest off counts. `worst` names the tensor
+// with the largest ratio and its farthest element; it fails where `ratio` > policy.bound. A tensor
+// or element that a side lacks, or of another shape, is an infinite ratio.
 struct ErrorComparison {
   std::int64_t tensors = 0;
   double ratio = 0;
@@ -47,6 +48,8 @@ struct ErrorComparison {
   double unit = 0;  // the coarsest u of a judged tensor
   // Tensors that the references hold to no more than a few bits: they cancel, and are all noise.
   std::set<std::string> noise;
+  double share = 0;          // reference / norm over the tensors of that u alone
+  bool captured = false;     // whether both sides hold anything to compare
   std::string incomparable;  // why nothing can be said; empty otherwise
 };
 // `few`: of a tensor with fewer elements the reference's error may be next to nothing by luck, so
@@ -55,7 +58,7 @@ constexpr std::int64_t few_elements = 64;
 struct ErrorRule {
   std::int64_t few = 0;
   double least = 1;    // u x |truth| that is allowed at least
-  std::string suffix;  // only tensors of such names that all sides have; empty: all of any side
+  std::string suffix;  // only such names that truth and references have; empty: all of any side
 };
 ErrorComparison compare_errors(const Trace& truth, std::span<const Trace* const> references,
                                const Trace& found, std::int64_t step, const std::string& what,

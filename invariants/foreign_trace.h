@@ -41,6 +41,7 @@ struct ForeignProgram {
                      std::vector<double>&)>
       tensor;
   std::function<bool(int, std::int64_t, const std::string&, const std::string&)> hide;
+  std::function<Dtype(const std::string&)> dtype_of;  // where not all are of `dtype`
   std::function<void(int, StepRecord&)> step;
   std::function<void(int, Json&)> run;
   std::function<bool(int)> dies;  // in the last step, before its record
@@ -115,8 +116,8 @@ struct ForeignProgram {
         if (tensor) tensor(rank, s, what, full, global);
         TensorView view;
         view.place = {full, shape, 0, box_of(shape, rank), false, {}};
-        view.dtype = dtype;
-        kept.push_back(part(global, shape, view.place.box));
+        view.dtype = dtype_of ? dtype_of(full) : dtype;
+        kept.push_back(part(global, shape, view.place.box, view.dtype));
         views.push_back(view);
       }
     }
@@ -124,8 +125,8 @@ struct ForeignProgram {
     if (!views.empty()) writer.tensors(s, what, views);
   }
 
-  std::vector<std::byte> part(const std::vector<double>& global, const Shape& shape,
-                              const Box& box) const {
+  std::vector<std::byte> part(const std::vector<double>& global, const Shape& shape, const Box& box,
+                              Dtype dtype) const {
     std::vector<std::byte> out;
     const std::int64_t columns = shape.empty() ? 1 : shape.back();
     for (std::size_t i = 0; i < global.size(); ++i) {
@@ -137,12 +138,12 @@ struct ForeignProgram {
       for (std::size_t d = 0; d < index.size(); ++d) {
         inside = inside && index[d] >= box.offsets[d] && index[d] < box.offsets[d] + box.shape[d];
       }
-      if (inside) append(global[i], out);
+      if (inside) append(global[i], dtype, out);
     }
     return out;
   }
 
-  void append(double value, std::vector<std::byte>& out) const {
+  static void append(double value, Dtype dtype, std::vector<std::byte>& out) {
     const auto add = [&](auto raw) {
       const auto* bytes = reinterpret_cast<const std::byte*>(&raw);
       out.insert(out.end(), bytes, bytes + sizeof raw);

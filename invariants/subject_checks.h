@@ -34,8 +34,9 @@ struct SameStart {
 Verdict check_subject_layout(const std::vector<SameStart>& starts);
 // "layout" where the program claims the reference's bits: all that both captured, every step.
 Verdict check_subject_bitwise(const Trace& reference, const Trace& found);
-// "cover" at the start and at each captured step: boxes tile, replicas are bit-equal, no parameter
-// that is not frozen lacks its gradient, or a moment that any parameter has. `captured`: the steps
+// "cover" at the start and at each captured step: boxes tile, replicas are bit-equal, and a
+// parameter, gradient or moment that is there at one of them is at all (but at skipped steps). A
+// rank that captured nothing leaves it inconclusive. `captured`: the steps
 // that were asked for; empty: those that the trace has.
 Verdict check_subject_cover(const Trace& trace, const std::vector<std::int64_t>& captured);
 // "live": check_live, and what the program says is global (loss, grad_norm, lr) is equal on all

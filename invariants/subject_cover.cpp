@@ -16,9 +16,6 @@ namespace {
 
 using Names = std::set<std::string>;
 
-// Parameter -> the moments that it has ("exp_avg"); of a parameter that has none, an empty set.
-using Moments = std::map<std::string, Names>;
-
 Difference missing_address(std::int64_t step, const std::string& what, const std::string& tensor) {
   Difference out;
   out.step = step;
@@ -48,10 +45,15 @@ class CoverJudge {
       }
     }
     for (const std::int64_t step : captured_) judge_step(step);
+    judge_lapses("grad", gradients_);
+    judge_lapses("moment", moments_);
+    note_without_moments();
+    find_silent_rank();
     return std::move(findings_);
   }
 
   bool any_moment() const { return any_moment_; }
+  const std::vector<std::string>& notes() const { return notes_; }
   std::size_t parameters() const { return names_.size(); }
 
  private:
@@ -78,6 +80,7 @@ class CoverJudge {
     if (grads.empty()) add_open(fmt::format("no gradient of step {} was captured", step));
     for (const auto& [name, places] : grads) {
       had_gradient_.insert(name);
+      if (!skipped(step)) gradients_[step].insert(name);
       if (names_.contains(name)) continue;
       Difference at = missing_address(step, "param", name);
       add(Finding{fmt::format("{} has a gradient at step {} and is no parameter", name, step), at});
@@ -85,41 +88,58 @@ class CoverJudge {
     judge_moments(step);
   }
 
-  Moments moments_at(std::int64_t step) const {
-    Moments out;
-    for (const std::string& name : names_) out[name];
-    for (const auto& [tensor, places] : places_at(trace_, step, "moment")) {
-      const std::size_t slash = tensor.rfind('/');
-      if (slash == tensor.npos) continue;
-      out[tensor.substr(0, slash)].insert(tensor.substr(slash + 1));
-    }
-    return out;
+  bool skipped(std::int64_t step) const {
+    const StepRecord* record = trace_.ranks.front().find_step(step);
+    return record != nullptr && record->skipped;
   }
 
-  // A parameter that was trained and is not frozen has some moments where others have, and not only
-  // a part of what another has. Two optimizers in one program may keep different ones.
+  // Two optimizers in one program may keep different moments, one of them none: each parameter is
+  // compared with itself at other steps.
   void judge_moments(std::int64_t step) {
-    const Moments moments = moments_at(step);
-    std::set<Names> kinds;
-    for (const auto& [name, kept] : moments) kinds.insert(kept);
-    kinds.erase(Names());
-    any_moment_ = any_moment_ || !kinds.empty();
-    if (kinds.empty() && any_moment_) {
+    Names found;
+    for (const auto& [tensor, places] : places_at(trace_, step, "moment")) found.insert(tensor);
+    if (found.empty() && any_moment_) {
       return add_open(fmt::format("no moment of step {} was captured", step));
     }
-    for (const auto& [name, kept] : moments) {
-      if (frozen_.contains(name) || !had_gradient_.contains(name)) continue;
-      for (const Names& more : kinds) {
-        if (more == kept || !std::includes(more.begin(), more.end(), kept.begin(), kept.end())) {
-          continue;
-        }
-        Names lacks;
-        std::set_difference(more.begin(), more.end(), kept.begin(), kept.end(),
-                            std::inserter(lacks, lacks.end()));
-        const std::string tensor = name + "/" + *lacks.begin();
-        add(Finding{fmt::format("the moment {} is on no rank at step {}", tensor, step),
-                    missing_address(step, "moment", tensor)});
-        break;
+    any_moment_ = any_moment_ || !found.empty();
+    if (!found.empty() && !skipped(step)) moments_[step] = std::move(found);
+  }
+
+  // What is there at one of the steps is there at all of them.
+  void judge_lapses(const char* what, const std::map<std::int64_t, Names>& steps) {
+    Names all;
+    for (const auto& [step, names] : steps) all.insert(names.begin(), names.end());
+    for (const auto& [step, names] : steps) {
+      for (const std::string& name : all) {
+        if (names.contains(name)) continue;
+        add(Finding{
+            fmt::format("the {} {} is on no rank at step {}, and is at another", what, name, step),
+            missing_address(step, what, name)});
+      }
+    }
+  }
+
+  void note_without_moments() {
+    Names with;
+    for (const auto& [step, names] : moments_) {
+      for (const std::string& each : names) with.insert(each.substr(0, each.rfind('/')));
+    }
+    if (with.empty()) return;
+    for (const std::string& name : had_gradient_) {
+      if (frozen_.contains(name) || with.contains(name)) continue;
+      notes_.push_back(fmt::format("{} has a gradient and no moment, others have one", name));
+    }
+  }
+
+  // A rank that captured nothing at all beside others that did: its part is not known.
+  void find_silent_rank() {
+    for (const RankTrace& rank : trace_.ranks) {
+      const bool wrote = !rank.tensors.empty() ||
+                         std::any_of(trace_.files.begin(), trace_.files.end(),
+                                     [&](const auto& file) { return file.rank == rank.rank; });
+      if (!wrote) {
+        add_open(fmt::format("rank {} captured nothing, and others did: what it holds is not known",
+                             rank.rank));
       }
     }
   }
@@ -129,6 +149,8 @@ class CoverJudge {
   const Names frozen_ = frozen_names(trace_);
   Names names_;
   Names had_gradient_;
+  std::map<std::int64_t, Names> gradients_, moments_;  // at the steps that were not skipped
+  std::vector<std::string> notes_;
   bool any_moment_ = false;
   std::vector<Finding> findings_;
 };
@@ -181,6 +203,7 @@ Verdict check_subject_cover(const Trace& trace, const std::vector<std::int64_t>&
   }
   verdict.notes.push_back(
       fmt::format("{} parameters at steps {}", judge.parameters(), fmt::join(steps, ",")));
+  for (const std::string& note : judge.notes()) verdict.notes.push_back(note);
   if (!judge.any_moment()) {
     verdict.notes.push_back("no moment was captured: the optimizer keeps none, or none was traced");
   }

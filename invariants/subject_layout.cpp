@@ -20,7 +20,10 @@ namespace {
 constexpr std::size_t benign_runs = 3;  // without a float64 leg
 
 // Beyond this share of all gradients a reference's error is none: it does not say what rounding is.
-constexpr double most_reference_error = 0.05;
+// In units of its dtype's u, and never more than a share that hides nothing.
+double most_reference_error(double unit) {
+  return std::min(0.05, 0x1p12 * unit);
+}
 
 Difference address_of(std::int64_t step, const std::string& phase) {
   Difference out;
@@ -57,7 +60,14 @@ class StartJudge {
 
   Ruling judge() {
     if (Ruling out = judge_legs(); out.outcome != Outcome::pass) return out;
-    if (Ruling out = judge_premises(found_, "the layout"); out.outcome != Outcome::pass) return out;
+    if (Ruling out = judge_premises(found_, "the layout"); out.outcome != Outcome::pass) {
+      return truth_is_odd(out) ? rule_open(fmt::format(
+                                     "the float64 leg starts from other weights than the reference "
+                                     "({} before step {}): build and initialise first, then "
+                                     "convert to float64",
+                                     out.difference->tensor, step_))
+                               : out;
+    }
     for (const Trace* each : start_.references) {
       const Ruling out = judge_premises(*each, "a reference");
       if (out.outcome == Outcome::pass) continue;
@@ -99,7 +109,39 @@ class StartJudge {
       why = each == nullptr ? "it is missing" : first_word_missing(*each, step_);
       if (!why.empty()) return rule_open("a reference: " + why);
     }
+    if (Ruling out = pass_skipped(); out.outcome != Outcome::pass) return out;
     return judge_precision();
+  }
+
+  // A loss scaler may skip steps at the start: on to the first that was done.
+  Ruling pass_skipped() {
+    const auto skips = [](const Trace& trace, std::int64_t step) {
+      const StepRecord* record = trace.ranks.front().find_step(step);
+      return record != nullptr && record->skipped;
+    };
+    const Trace& plain = start_.references.empty() ? truth_ : *start_.references.front();
+    for (const std::int64_t step : found_.step_numbers()) {
+      step_ = step;
+      const bool want = skips(plain, step), have = skips(found_, step);
+      if (want != have) {
+        Difference at = address_of(step, "skipped");
+        at.left = want ? "true" : "false";
+        at.right = have ? "true" : "false";
+        return rule_fail(fmt::format("step {} is skipped on one side alone", step), at);
+      }
+      if (have != skips(truth_, step)) {
+        return rule_open(
+            fmt::format("step {} is skipped, but not in the leg to compare with: its "
+                        "next step starts from other weights",
+                        step));
+      }
+      if (!have) break;
+    }
+    for (const Trace* each : {&truth_, &found_, &plain}) {
+      const std::string why = first_word_missing(*each, step_);
+      if (!why.empty()) return rule_open(why);
+    }
+    return skips(found_, step_) ? rule_open("every step is skipped") : Ruling{};
   }
 
   // Whether the truth is more exact than what is judged, and whether references are enough.
@@ -164,6 +206,15 @@ class StartJudge {
     return {};
   }
 
+  // Whether the found leg starts where a reference does, and the float64 leg elsewhere.
+  bool truth_is_odd(const Ruling& ruling) const {
+    if (!float64_ || !ruling.difference || ruling.difference->phase != "param") return false;
+    const Trace& plain = *start_.references.front();
+    if (!first_word_missing(plain, step_).empty()) return false;
+    const TensorComparison same = compare_tensors(plain, found_, step_ - 1, "param");
+    return same.compared > 0 && !same.first && same.incomparable.empty();
+  }
+
   Ruling judge_weight(const std::vector<HeldBytes>& want, const std::vector<HeldBytes>& have,
                       Difference at, const char* who) {
     const std::vector<HeldBytes>* sides[] = {&have};
@@ -193,10 +244,13 @@ class StartJudge {
   Ruling judge_gradients() {
     const double bound = native_gradients().bound;
     if (!errors_.incomparable.empty()) return rule_open(errors_.incomparable);
-    if (errors_.reference > most_reference_error * errors_.norm) {
+    const double most = most_reference_error(errors_.unit);
+    if (errors_.share > most || errors_.reference > 0.05 * errors_.norm) {
       return rule_open(
-          fmt::format("the references are {:.2g} of all gradients off: that is no rounding",
-                      errors_.reference / errors_.norm));
+          fmt::format("the references are {:.2g} of all gradients off, and at most {:.2g} is "
+                      "rounding in their dtype: they say nothing of it (computing in less than the "
+                      "gradients' dtype is judged in full precision)",
+                      std::max(errors_.share, errors_.reference / errors_.norm), most));
     }
     if (errors_.ratio > bound) {
       return rule_fail(
@@ -232,7 +286,7 @@ class StartJudge {
         reference = std::max(reference, std::abs(rank.find_step(step_)->*member - want));
       }
     }
-    reference = std::min(reference, most_reference_error * std::abs(want));
+    reference = std::min(reference, most_reference_error(errors_.unit) * std::abs(want));
     const double allowed =
         std::max(unit, native_gradients().bound * reference) + relative * std::abs(want);
     for (const RankTrace& rank : found_.ranks) {
@@ -265,7 +319,7 @@ class StartJudge {
 void add_notes(Verdict& verdict, const std::vector<StartJudge>& judged) {
   const ErrorComparison* worst = nullptr;
   std::int64_t tensors = 0, moments = 0, updates = 0;
-  bool coarse = false, benign = false, samples = true, weak = false;
+  bool coarse = false, benign = false, samples = true;
   for (const StartJudge& each : judged) {
     const ErrorComparison& errors = each.errors();
     if (worst == nullptr || errors.ratio > worst->ratio) worst = &errors;
@@ -273,7 +327,6 @@ void add_notes(Verdict& verdict, const std::vector<StartJudge>& judged) {
     moments += each.made().moments;
     updates += each.made().updates;
     coarse = coarse || errors.unit > 0x1p-12;
-    weak = weak || errors.reference > 0x1p12 * errors.unit * errors.norm;
     benign = benign || !each.has_float64();
     samples = samples && each.has_samples();
   }
@@ -284,7 +337,6 @@ void add_notes(Verdict& verdict, const std::vector<StartJudge>& judged) {
   note(fmt::format("{} moments and {} updates of parameters compared", moments, updates));
   if (benign) note("no float64 leg: the error allowed is the spread of the benign runs");
   if (coarse) note("bf16: a second, weaker tier (u = 2^-9); parity is judged in fp32");
-  if (weak) note("the reference computes in less than its gradients' dtype: a weaker tier");
   if (!samples) note("samples were not traced as lists: that they are the same is not known");
 }
 

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "invariants/compare_errors.h"
 #include "invariants/foreign_trace.h"
@@ -130,6 +132,11 @@ TEST_F(SubjectStep, WrongMomentsFailThoughGradientsAreClean) {
     }
     expect_pass(scaling_moment(suffix, 1 + 0x1p-22));
   }
+  ForeignProgram lost = layout();
+  lost.hide = [](int, std::int64_t, const std::string&, const std::string& name) {
+    return name == "b.bias/exp_avg_sq";
+  };
+  expect_fail(lost, "moment");
   // State of other names may be anything: a count of steps, a factor.
   ForeignProgram other = scaling_moment("/count", 2);
   other.moments = {"count"};
@@ -164,6 +171,87 @@ TEST_F(SubjectStep, WhatWasNotCapturedIsNotJudged) {
     return what == "moment" || (what == "param" && s == 0);
   };
   expect_pass(blind);
+}
+
+// One bf16 tensor neither passes by its own rounding nor loosens what the others and scalars may
+// be.
+TEST_F(SubjectStep, AGradientCoarserThanTheReferencesIsUndecided) {
+  const Trace truth = write(program(Dtype::f64, 0, 1)), fine = write(program(Dtype::f32, 2, 2));
+  const auto outcome = [&](const Trace& reference, const ForeignProgram& found) {
+    const Trace judged = write(found);
+    return check_subject_layout({{&truth, {&reference}, &judged}});
+  };
+  ForeignProgram found = layout();
+  found.dtype = Dtype::bf16;
+  const Verdict verdict = outcome(fine, found);
+  EXPECT_EQ(verdict.outcome, Outcome::inconclusive);
+  EXPECT_NE(verdict.reason.find("a.weight is BF16, coarser than the reference's F32"),
+            std::string::npos)
+      << verdict.reason;
+  ForeignProgram mixed = program(Dtype::f32, 2, 2);
+  const auto small_bf16 = [](const std::string& name) {
+    return name.starts_with("b.bias") ? Dtype::bf16 : Dtype::f32;
+  };
+  mixed.dtype_of = small_bf16;
+  found = layout();
+  found.dtype_of = small_bf16;
+  const Trace reference = write(mixed);
+  EXPECT_EQ(outcome(reference, found).outcome, Outcome::pass) << outcome(reference, found).reason;
+  found.step = [](int, StepRecord& record) { record.loss *= 1.004; };
+  EXPECT_EQ(outcome(reference, found).outcome, Outcome::fail);
+}
+
+TEST_F(SubjectStep, AReferenceFartherOffThanItsDtypeRoundsDecidesNothing) {
+  const Trace truth = write(program(Dtype::f64, 0, 1)), found = write(layout());
+  for (const auto& [noise, wanted] :
+       {std::pair{0x1p10, Outcome::pass}, std::pair{0x1p14, Outcome::inconclusive}}) {
+    const Trace reference = write(program(Dtype::f32, noise, 2));
+    const Verdict verdict = check_subject_layout({{&truth, {&reference}, &found}});
+    EXPECT_EQ(verdict.outcome, wanted) << verdict.reason;
+  }
+}
+
+// A loss scaler that skips its first step: the first that was done is judged.
+TEST_F(SubjectStep, TheFirstStepThatWasNotSkippedIsJudged) {
+  const auto skipping = [](ForeignProgram one) {
+    one.step = [](int, StepRecord& record) {
+      record.skipped = record.step == 0;
+      if (record.skipped) record.grad_norm = std::numeric_limits<double>::infinity();
+    };
+    return one;
+  };
+  const Trace truth = write(skipping(program(Dtype::f64, 0, 1))),
+              reference = write(skipping(program(Dtype::f32, 2, 2))),
+              found = write(skipping(layout()));
+  EXPECT_EQ(check_subject_layout({{&truth, {&reference}, &found}}).outcome, Outcome::pass)
+      << check_subject_layout({{&truth, {&reference}, &found}}).reason;
+  ForeignProgram wrong = skipping(layout());
+  wrong.tensor = [](int, std::int64_t s, const std::string& what, const std::string&,
+                    Values& values) {
+    for (double& each : values) each *= what == "grad" && s == 1 ? 2 : 1;
+  };
+  const Trace twice = write(wrong), done = write(layout());
+  const Verdict verdict = check_subject_layout({{&truth, {&reference}, &twice}});
+  ASSERT_EQ(verdict.outcome, Outcome::fail);
+  EXPECT_EQ(verdict.difference->step, 1);
+  EXPECT_EQ(check_subject_layout({{&truth, {&reference}, &done}}).outcome, Outcome::fail);
+  const Trace plain = write(program(Dtype::f64, 0, 1));
+  EXPECT_EQ(check_subject_layout({{&plain, {&reference}, &found}}).outcome, Outcome::inconclusive);
+}
+
+TEST_F(SubjectStep, AFloat64LegOfOtherWeightsIsTheOneThatIsNamed) {
+  ForeignProgram other = program(Dtype::f64, 0, 1);
+  other.tensor = [](int, std::int64_t, const std::string& what, const std::string&,
+                    Values& values) {
+    for (double& each : values) each *= what == "param" ? 1.5 : 1;
+  };
+  const Trace truth = write(other), reference = write(program(Dtype::f32, 2, 2)),
+              found = write(layout());
+  const Verdict verdict = check_subject_layout({{&truth, {&reference}, &found}});
+  EXPECT_EQ(verdict.outcome, Outcome::inconclusive);
+  EXPECT_NE(verdict.reason.find("the float64 leg starts from other weights than the reference"),
+            std::string::npos)
+      << verdict.reason;
 }
 
 TEST(SubjectPolicies, EveryToleranceSaysWhy) {
