@@ -43,7 +43,8 @@ struct SubjectLegResult {
   std::string problem;    // how it ended, when not well; empty too for a leg that was to be killed
   std::string unclean;    // its ranks had all ended, its processes not well: "exit code 134"
   bool interrupted = false;
-  bool traced = false;  // a rank file was found
+  bool traced = false;   // a rank file was found
+  bool stopped = false;  // the rank of its kill was seen stopped
   int exit_code = -1;
   double seconds = 0;
   std::int64_t first = 0;  // step it was to begin with

@@ -42,6 +42,8 @@ struct SubjectPlan {
 SubjectPlan plan_subject(const Subject& subject, const SubjectChoice& choice,
                          const LegFolders& folders);
 
+std::string kill_subject(const std::string& layout, const KillPlace& place);
+
 // The legs that show whether a layout is reproducible, and its verdict `repeat`.
 SubjectPlan plan_repeat(const Subject& subject, const std::string& layout);
 

@@ -118,7 +118,8 @@ std::string pass_notes(const Verdict& verdict) {
   std::string out;
   for (const std::string& note : verdict.notes) {
     const bool ratio = verdict.check == "layout" && &note == &verdict.notes.front();
-    if (ratio || note.starts_with("unclean exit")) {
+    const bool kill = verdict.check == "kill" && !note.starts_with("ended with");
+    if (ratio || kill || note.starts_with("unclean exit")) {
       out += fmt::format("      {:<9} {}\n", "note", note);
     }
   }

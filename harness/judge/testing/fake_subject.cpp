@@ -199,7 +199,8 @@ class Rank {
   std::string state_file() const { return options_.checkpoint + "/state.safetensors"; }
 
   void save(std::int64_t step) {
-    trace_.at(step, Phase::save);
+    if (options_.is("saves_alone") && rank_ != 0) return;
+    if (!options_.is("no_save_phase")) trace_.at(step, Phase::save);
     if (rank_ != 0) return;
     const std::string told = options_.is("saves_elsewhere") ? "." : options_.checkpoint;
     trace_.checkpoint(step + 1, told, false);
