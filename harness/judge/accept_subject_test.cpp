@@ -80,7 +80,7 @@ TEST_F(AcceptSubject, PassesARightProgram) {
   }
   EXPECT_EQ(found.of("kill", "dp2: SIGKILL for rank 1 in clipped"), "none")
       << "the program has no such phase";
-  EXPECT_NE(found.screen.find("enters no phase clipped"), std::string::npos);
+  EXPECT_NE(found.screen.find("no rank enters phase clipped"), std::string::npos);
   EXPECT_TRUE(std::filesystem::exists(folder_.file("report0/report.html")));
   EXPECT_TRUE(std::filesystem::exists(folder_.file("report0/junit.xml")));
   const Json expected = parse_json(folder_.read("report0/expectations.json"), "expectations");
@@ -169,6 +169,18 @@ TEST_F(AcceptSubject, RestartsNothingWhereAResumeFails) {
   EXPECT_EQ(again.reason("resume"),
             "resumed at step 6, not 3: the program saved again at step 6; save at {save} only, or "
             "set subject.save");
+}
+
+TEST_F(AcceptSubject, AsksThatAResumeReadsItsCheckpoint) {
+  const Outcomes retrains = run_wrong("retrains", "resume");
+  EXPECT_EQ(retrains.of("resume", "dp2"), "fail") << retrains.screen;
+  EXPECT_NE(retrains.reason("resume").find("resumes without its checkpoint"), std::string::npos)
+      << retrains.reason("resume");
+  for (const char* right : {"", "afresh"}) {
+    const Outcomes found = run_wrong(right, "resume");
+    EXPECT_EQ(found.of("resume", "dp2"), "pass") << found.screen;
+    EXPECT_NE(found.screen.find("leg dp2.bare_resume"), std::string::npos) << found.screen;
+  }
 }
 
 TEST_F(AcceptSubject, TakesAFailureThatIsExpectedAndFailsOneThatIsMissing) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "harness/accept_run.h"
+#include "invariants/subject_checks.h"
 
 namespace shardproof {
 namespace {
@@ -28,6 +29,7 @@ class Judge {
     for (const PlannedCheck& planned : plan_.checks) {
       if (!is_optional(planned)) judged_.push_back(judge_one(planned));
     }
+    check_that_checkpoint_matters();
     for (Judged& each : judged_) excuse_bits(each);
     for (const SubjectLayout& layout : subject_.layouts) {
       for (const auto& [check, why] : layout.expect) expect_failure(layout.name, check, why);
@@ -121,6 +123,26 @@ class Judge {
       verdict.reason = error.what();
       return verdict;
     }
+  }
+
+  // Of the first layout whose resume passes. One that starts afresh without a checkpoint, at step
+  // 0, is right to do so.
+  void check_that_checkpoint_matters() {
+    const auto first = std::find_if(judged_.begin(), judged_.end(), [](const Judged& each) {
+      return each.verdict.check == "resume" && each.verdict.outcome == Outcome::pass;
+    });
+    if (first == judged_.end() || !subject_.traces()) return;
+    const SubjectLeg leg = bare_resume(first->planned->layout);
+    if (!run_.run({leg}) || result(leg.name) == nullptr || !result(leg.name)->good()) return;
+    const Trace& bare = result(leg.name)->trace;
+    const Verdict same = check_subject_resume(result(leg.layout)->trace, bare, subject_.save);
+    const std::vector<std::int64_t> steps = bare.step_numbers();
+    if (same.outcome != Outcome::pass || steps.front() != subject_.save) return;
+    first->verdict.outcome = Outcome::fail;
+    first->verdict.reason = fmt::format(
+        "leg {} resumes without its checkpoint, from an empty folder, and ends with the same bits: "
+        "it trains again",
+        leg.name);
   }
 
   // Nothing when it repeats; else what differed.

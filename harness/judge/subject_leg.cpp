@@ -121,7 +121,8 @@ class LegRun {
   bool prepare() try {
     fs::create_directories(trace_folder());
     fs::create_directories(fs::path(checkpoint()).parent_path());
-    if (leg().from.empty()) return false;
+    if (leg().bare) fs::create_directories(checkpoint());
+    if (leg().from.empty()) return leg().bare;
     if (leg().in_place && !has_saved(read_trace(folders_.trace(leg().from)))) return false;
     if (!leg().in_place) {
       if (const auto odd = special_entry(folders_.checkpoint(leg().from))) {

@@ -30,6 +30,7 @@ struct SubjectLeg {
   std::string args{};  // behind the layout's
   bool float64 = false;
   std::string from{};     // the leg whose checkpoint it begins with; empty: it begins afresh
+  bool bare = false;      // it is told to resume, and its folder is empty
   bool in_place = false;  // in the very folder of `from`, and afresh where nothing was saved
   std::string after{};    // another leg that must have run before
   std::optional<KillPlace> kill{};

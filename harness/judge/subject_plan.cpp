@@ -343,6 +343,12 @@ void check_choice(const Subject& subject, const SubjectChoice& choice) {
   check_known("--layout", choice.layouts, layouts);
 }
 
+SubjectLeg bare_resume(const std::string& layout) {
+  SubjectLeg leg{.name = layout + ".bare_resume", .layout = layout};
+  leg.bare = true;
+  return leg;
+}
+
 std::string kill_subject(const std::string& layout, const KillPlace& place) {
   return fmt::format("{}: SIG{} for rank {} in {} of step {}", layout, place.stop ? "STOP" : "KILL",
                      place.rank, place.phase, place.step);

@@ -47,6 +47,7 @@ ReportSection leg_table(const JudgedSubject& judged) {
   ReportSection out{"Legs", {"leg", "ranks", "exit code", "seconds", "end"}, {}, ""};
   for (const auto& [name, leg] : judged.legs) {
     const std::string end = !leg.skipped.empty()   ? "not run: " + leg.skipped
+                            : leg.leg.bare         ? "without the checkpoint: " + leg.problem
                             : !leg.problem.empty() ? leg.problem
                             : !leg.unclean.empty() ? "unclean exit: " + leg.unclean
                             : leg.leg.kill         ? "killed: " + leg.leg.kill->fault()

@@ -120,6 +120,7 @@ void SubjectRun::tell(const SubjectLegResult& result) const {
   } else {
     line += fmt::format("{:6.1f} s", result.seconds);
     if (result.interrupted) line += "  interrupted";
+    if (result.leg.bare) line += "  without the checkpoint:";
     if (!result.problem.empty()) line += "  " + result.problem;
     if (!result.unclean.empty()) line += "  unclean exit: " + result.unclean;
   }

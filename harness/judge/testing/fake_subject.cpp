@@ -218,7 +218,25 @@ class Rank {
     trace_.checkpoint(step + 1, told, true);
   }
 
+  // Trains again up to the checkpoint's step, of which it knows from its command.
+  void retrain() {
+    for (; first_ < options_.save; ++first_) {
+      double loss = 0;
+      std::vector<Real> gradient(size);
+      for (int rank = 0; rank < options_.ranks; ++rank) {
+        const std::vector<Real> part = partial(first_, rank, loss);
+        for (std::int64_t i = 0; i < size; ++i) gradient[i] += part[i];
+      }
+      for (std::int64_t i = 0; i < size; ++i) {
+        moment_[i] = Real(0.9f) * moment_[i] + gradient[i] / Real(batch);
+        weight_[i] -= Real(0.05f) * moment_[i];
+      }
+    }
+  }
+
   void load() {
+    if (options_.is("retrains")) return retrain();
+    if (options_.is("afresh") && !fs::exists(state_file())) return;
     std::ifstream file(state_file(), std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
     const SafetensorsHeader header = parse_safetensors(
