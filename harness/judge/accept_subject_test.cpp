@@ -80,7 +80,7 @@ TEST_F(AcceptSubject, PassesARightProgram) {
   }
   EXPECT_EQ(found.of("kill", "dp2: SIGKILL for rank 1 in clipped"), "none")
       << "the program has no such phase";
-  EXPECT_NE(found.screen.find("enters no phase clipped"), std::string::npos);
+  EXPECT_NE(found.screen.find("no rank enters phase clipped"), std::string::npos);
   EXPECT_TRUE(std::filesystem::exists(folder_.file("report0/report.html")));
   EXPECT_TRUE(std::filesystem::exists(folder_.file("report0/junit.xml")));
   const Json expected = parse_json(folder_.read("report0/expectations.json"), "expectations");
@@ -143,8 +143,44 @@ TEST_F(AcceptSubject, CatchesAJobThatDoesNotEndWithItsRank) {
   EXPECT_EQ(deaf.exit_code, 1) << deaf.screen;
   EXPECT_EQ(deaf.of("kill", "dp2: SIGKILL for rank 1 in backward"), "fail") << deaf.screen;
   subject["layout"]["dp2"] = fake_layout(2, "leaves_ranks");
+  EXPECT_NE(deaf.report.dump().find("init_process_group(timeout=...)"), std::string::npos);
   const Outcomes leaves = run(subject, {"--only", "kill", "--set", "subject.at_once=8"});
   EXPECT_EQ(leaves.of("kill", "dp2: SIGKILL for rank 1 in backward"), "fail") << leaves.screen;
+}
+
+TEST_F(AcceptSubject, KillsARankThatEntersThePhaseOrSaysThatNoneDoes) {
+  const Outcomes first = run_wrong("saves_alone", "kill");
+  EXPECT_EQ(first.exit_code, 0) << first.screen;
+  EXPECT_EQ(first.of("kill", "dp2: SIGKILL for rank 0 in save of step 2"), "pass") << first.screen;
+  EXPECT_EQ(first.screen.find("not confirmed"), std::string::npos) << first.screen;
+  const Outcomes none = run_wrong("no_save_phase", "kill");
+  EXPECT_EQ(none.exit_code, 3) << none.screen;
+  EXPECT_EQ(none.of("kill", "dp2: SIGKILL for rank 1 in save"), "inconclusive") << none.screen;
+  EXPECT_EQ(none.reason("kill"), "not run: no rank enters phase save in step 2");
+}
+
+TEST_F(AcceptSubject, RestartsNothingWhereAResumeFails) {
+  const Outcomes found = run_wrong("moments_lost", "resume,kill");
+  EXPECT_EQ(found.of("resume", "dp2"), "fail") << found.screen;
+  EXPECT_EQ(found.of("kill", "dp2: SIGKILL for rank 1 in backward"), "inconclusive");
+  EXPECT_NE(found.reason("kill").find("its resume fails already"), std::string::npos)
+      << found.reason("kill");
+  const Outcomes again = run_wrong("saves_again", "resume");
+  EXPECT_EQ(again.reason("resume"),
+            "resumed at step 6, not 3: the program saved again at step 6; save at {save} only, or "
+            "set subject.save");
+}
+
+TEST_F(AcceptSubject, AsksThatAResumeReadsItsCheckpoint) {
+  const Outcomes retrains = run_wrong("retrains", "resume");
+  EXPECT_EQ(retrains.of("resume", "dp2"), "fail") << retrains.screen;
+  EXPECT_NE(retrains.reason("resume").find("resumes without its checkpoint"), std::string::npos)
+      << retrains.reason("resume");
+  for (const char* right : {"", "afresh"}) {
+    const Outcomes found = run_wrong(right, "resume");
+    EXPECT_EQ(found.of("resume", "dp2"), "pass") << found.screen;
+    EXPECT_NE(found.screen.find("leg dp2.bare_resume"), std::string::npos) << found.screen;
+  }
 }
 
 TEST_F(AcceptSubject, TakesAFailureThatIsExpectedAndFailsOneThatIsMissing) {

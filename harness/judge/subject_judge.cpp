@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "harness/accept_run.h"
+#include "invariants/subject_checks.h"
 
 namespace shardproof {
 namespace {
@@ -26,9 +27,9 @@ class Judge {
 
   std::vector<SubjectVerdict> judge() {
     for (const PlannedCheck& planned : plan_.checks) {
-      if (!has_no_place(planned)) judged_.push_back(judge_one(planned));
+      if (!is_optional(planned)) judged_.push_back(judge_one(planned));
     }
-    for (const std::string& layout : plan_.kills) add_missing_kill(layout);
+    check_that_checkpoint_matters();
     for (Judged& each : judged_) excuse_bits(each);
     for (const SubjectLayout& layout : subject_.layouts) {
       for (const auto& [check, why] : layout.expect) expect_failure(layout.name, check, why);
@@ -47,10 +48,13 @@ class Judge {
     return found == run_.results().end() ? nullptr : &found->second;
   }
 
-  bool has_no_place(const PlannedCheck& planned) const {
-    return std::any_of(planned.legs.begin(), planned.legs.end(), [&](const std::string& leg) {
-      return result(leg) != nullptr && result(leg)->no_place;
-    });
+  // A program need not reduce or clip; every other phase it must come by.
+  bool is_optional(const PlannedCheck& planned) const {
+    const bool optional =
+        planned.kill && (planned.kill->phase == "reduced" || planned.kill->phase == "clipped");
+    return optional && std::any_of(planned.legs.begin(), planned.legs.end(), [&](const auto& leg) {
+             return result(leg) != nullptr && result(leg)->no_place;
+           });
   }
 
   Judged judge_one(const PlannedCheck& planned) const {
@@ -71,6 +75,10 @@ class Judge {
       out.verdict.reason = fmt::format("tensors: not verified ({})", out.verdict.reason);
     }
     out.verdict.subject = planned.subject;
+    for (const std::string& leg : planned.legs) {
+      if (result(leg) == nullptr || !result(leg)->leg.kill) continue;
+      out.verdict.subject = kill_subject(planned.layout, *result(leg)->leg.kill);
+    }
     out.verdict.reason = reproducible(out.verdict.reason, options_.out);
     for (std::string& note : out.verdict.notes) note = reproducible(note, options_.out);
     return out;
@@ -89,8 +97,15 @@ class Judge {
     for (const std::string& leg : planned.legs) {
       const SubjectLegResult* found = result(leg);
       if (found != nullptr && found->good()) continue;
+      // What became of the kill is judged where only the restart is missing.
+      const bool restart = planned.kill && leg == planned.legs.back();
+      if (restart && found != nullptr && !found->interrupted) continue;
       verdict = planned.judge({});
       verdict.outcome = Outcome::inconclusive;
+      if (found != nullptr && found->no_place) {
+        verdict.reason = "not run: " + found->skipped;
+        return true;
+      }
       verdict.reason =
           fmt::format("leg {} was not run: {}", leg,
                       found == nullptr || found->interrupted ? "interrupted" : found->skipped);
@@ -110,23 +125,24 @@ class Judge {
     }
   }
 
-  // No phase of a layout can be killed: that is not a pass.
-  void add_missing_kill(const std::string& layout) {
-    const PlannedCheck* first = nullptr;
-    for (const PlannedCheck& planned : plan_.checks) {
-      if (planned.layout != layout || planned.check != "kill") continue;
-      if (!has_no_place(planned)) return;
-      if (first == nullptr) first = &planned;
-    }
-    if (first == nullptr) return;
-    Judged none{first, first->judge({})};
-    none.verdict.subject = layout;
-    none.verdict.outcome = Outcome::inconclusive;
-    none.verdict.reason = fmt::format(
-        "the trace has no `at` event of step {}: there is no place "
-        "to kill at",
-        first->kill->step);
-    judged_.push_back(std::move(none));
+  // Of the first layout whose resume passes. One that starts afresh without a checkpoint, at step
+  // 0, is right to do so.
+  void check_that_checkpoint_matters() {
+    const auto first = std::find_if(judged_.begin(), judged_.end(), [](const Judged& each) {
+      return each.verdict.check == "resume" && each.verdict.outcome == Outcome::pass;
+    });
+    if (first == judged_.end() || !subject_.traces()) return;
+    const SubjectLeg leg = bare_resume(first->planned->layout);
+    if (!run_.run({leg}) || result(leg.name) == nullptr || !result(leg.name)->good()) return;
+    const Trace& bare = result(leg.name)->trace;
+    const Verdict same = check_subject_resume(result(leg.layout)->trace, bare, subject_.save);
+    const std::vector<std::int64_t> steps = bare.step_numbers();
+    if (same.outcome != Outcome::pass || steps.front() != subject_.save) return;
+    first->verdict.outcome = Outcome::fail;
+    first->verdict.reason = fmt::format(
+        "leg {} resumes without its checkpoint, from an empty folder, and ends with the same bits: "
+        "it trains again",
+        leg.name);
   }
 
   // Nothing when it repeats; else what differed.

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "harness/judge/leg_output.h"
 #include "harness/judge/saved_checkpoint.h"
+#include "harness/process_state.h"
 #include "harness/sweep/command.h"
 #include "trace/import/import_scalars.h"
 #include "trace/writer.h"
@@ -92,7 +93,10 @@ class LegRun {
     const CommandResult done = run_command(
         line,
         std::chrono::duration_cast<Duration>(std::chrono::duration<double>(subject_.deadline)),
-        [stop] { return stop != nullptr && stop->load(); });
+        [&] {
+          look_for_stopped();
+          return stop != nullptr && stop->load();
+        });
     result_.seconds = std::chrono::duration<double>(Clock::real().now() - begun).count();
     result_.exit_code = done.exit_code;
     result_.interrupted = done.stopped;
@@ -117,7 +121,8 @@ class LegRun {
   bool prepare() try {
     fs::create_directories(trace_folder());
     fs::create_directories(fs::path(checkpoint()).parent_path());
-    if (leg().from.empty()) return false;
+    if (leg().bare) fs::create_directories(checkpoint());
+    if (leg().from.empty()) return leg().bare;
     if (leg().in_place && !has_saved(read_trace(folders_.trace(leg().from)))) return false;
     if (!leg().in_place) {
       if (const auto odd = special_entry(folders_.checkpoint(leg().from))) {
@@ -149,6 +154,23 @@ class LegRun {
                         {"OMP_NUM_THREADS", "1"}};
     line.grace = grace;
     return line;
+  }
+
+  // SIGSTOP is known to have been sent by what the kernel says of the rank.
+  void look_for_stopped() {
+    if (!leg().kill || !leg().kill->stop || result_.stopped) return;
+    const Duration now = Clock::real().now();
+    if (now < next_look_) return;
+    next_look_ = now + std::chrono::milliseconds(50);
+    if (victim_ <= 0) {
+      std::ifstream file(fmt::format("{}/rank_{:05}.jsonl", trace_folder(), leg().kill->rank));
+      std::string line;
+      if (!std::getline(file, line) || file.eof()) return;  // not written whole
+      const Json run = Json::parse(line, nullptr, false);
+      const Json pid = run.is_object() ? run.value("pid", Json()) : Json();
+      if (pid.is_number_integer()) victim_ = pid.get<pid_t>();
+    }
+    result_.stopped = victim_ > 0 && process_state(victim_) == 'T';
   }
 
   std::string end_of(const CommandResult& done) const {
@@ -222,6 +244,8 @@ class LegRun {
   const LegFolders& folders_;
   std::string shown_;
   SubjectLegResult result_;
+  pid_t victim_ = 0;  // 0: not known
+  Duration next_look_{};
 };
 
 }  // namespace

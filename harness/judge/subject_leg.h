@@ -30,6 +30,7 @@ struct SubjectLeg {
   std::string args{};  // behind the layout's
   bool float64 = false;
   std::string from{};     // the leg whose checkpoint it begins with; empty: it begins afresh
+  bool bare = false;      // it is told to resume, and its folder is empty
   bool in_place = false;  // in the very folder of `from`, and afresh where nothing was saved
   std::string after{};    // another leg that must have run before
   std::optional<KillPlace> kill{};
@@ -43,7 +44,8 @@ struct SubjectLegResult {
   std::string problem;    // how it ended, when not well; empty too for a leg that was to be killed
   std::string unclean;    // its ranks had all ended, its processes not well: "exit code 134"
   bool interrupted = false;
-  bool traced = false;  // a rank file was found
+  bool traced = false;   // a rank file was found
+  bool stopped = false;  // the rank of its kill was seen stopped
   int exit_code = -1;
   double seconds = 0;
   std::int64_t first = 0;  // step it was to begin with

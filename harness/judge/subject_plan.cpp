@@ -21,6 +21,86 @@ const Trace& trace_of(const SubjectLegs& legs, const std::string& name) {
   return found == legs.end() ? none : found->second.trace;
 }
 
+// Why the resumed leg began elsewhere than at the checkpoint that it was to read.
+std::string wrong_start(const Trace& uncut, const Trace& resumed, std::int64_t save) {
+  if (resumed.ranks.empty()) return "";
+  const std::vector<std::int64_t> steps = resumed.step_numbers();
+  const std::int64_t first =
+      steps.empty() ? resumed.ranks.front().ended.value_or(save) : steps.front();
+  if (first == save) return "";
+  for (const RankTrace& rank : uncut.ranks) {
+    for (const CheckpointRecord& each : rank.checkpoints) {
+      if (!each.done || each.step != first) continue;
+      return fmt::format(
+          "resumed at step {}, not {}: the program saved again at step {}; save "
+          "at {{save}} only, or set subject.save",
+          first, save, first);
+    }
+  }
+  return "";  // the check says where it began
+}
+
+Verdict judge_resume(const Trace& uncut, const Trace& resumed, std::int64_t save) {
+  Verdict verdict = check_subject_resume(uncut, resumed, save);
+  const std::string why = wrong_start(uncut, resumed, save);
+  if (verdict.outcome == Outcome::pass || why.empty()) return verdict;
+  verdict.outcome = Outcome::fail;
+  verdict.reason = why;
+  verdict.difference.reset();
+  return verdict;
+}
+
+struct KillLegs {
+  std::string uncut, killed, restarted;
+  KillPlace planned;
+  double deadline = 0;
+};
+
+void add_kill_notes(Verdict& verdict, const SubjectLegResult& killed, const KillLegs& names) {
+  const bool ended = verdict.outcome == Outcome::pass;
+  if (names.planned.stop && !killed.stopped) {
+    verdict.notes.emplace_back("SIGSTOP is not confirmed: the rank was not seen stopped");
+  }
+  if (ended && killed.seconds > 0.8 * names.deadline) {
+    verdict.notes.push_back(fmt::format("it ended after {:.0f} s, near its deadline of {:g} s",
+                                        killed.seconds, names.deadline));
+  }
+  if (!ended && names.planned.stop && killed.seconds >= names.deadline) {
+    verdict.reason +=
+        "; collectives need a timeout below subject.deadline "
+        "(init_process_group(timeout=...)); torchrun waits up to 30 s more";
+  }
+}
+
+Verdict judge_kill(const SubjectLegs& legs, const KillLegs& names) {
+  const auto killed = legs.find(names.killed), again = legs.find(names.restarted);
+  const bool ran = killed != legs.end() && killed->second.leg.kill.has_value();
+  const KillPlace place = ran ? *killed->second.leg.kill : names.planned;
+  Verdict verdict =
+      check_subject_kill(trace_of(legs, names.killed), place.rank, place.step, place.phase);
+  verdict.sentence = fmt::format(
+      "rank {} gets SIG{} on entering {} of step {}: the job ends by itself before its deadline, "
+      "with an error, and leaves no process; restarted, it ends with the bits of the uncut run",
+      place.rank, place.stop ? "STOP" : "KILL", place.phase, place.step);
+  if (ran) add_kill_notes(verdict, killed->second, names);
+  if (verdict.outcome != Outcome::pass) return verdict;
+  if (again == legs.end() || !again->second.skipped.empty()) {
+    verdict.outcome = Outcome::inconclusive;
+    verdict.reason = fmt::format("leg {} was not run: {}", names.restarted,
+                                 again == legs.end() ? "interrupted" : again->second.skipped);
+    return verdict;
+  }
+  const std::int64_t first = again->second.first;
+  const Verdict resumed =
+      check_subject_resume(trace_of(legs, names.uncut), trace_of(legs, names.restarted), first);
+  verdict.outcome = resumed.outcome;
+  verdict.difference = resumed.difference;
+  if (verdict.outcome != Outcome::pass) {
+    verdict.reason = fmt::format("restarted from step {}: {}", first, resumed.reason);
+  }
+  return verdict;
+}
+
 // Every leg of a subject by its name; those that a verdict asks for are taken up, behind what they
 // begin with.
 class Planner {
@@ -124,11 +204,11 @@ class Planner {
 
   PlannedCheck resume(const std::string& name) const {
     const std::int64_t save = subject_.save;
-    PlannedCheck out = check(name, "resume", fmt::format("{} cut at step {}", name, save),
-                             [name, save](const SubjectLegs& legs) {
-                               return check_subject_resume(trace_of(legs, name),
-                                                           trace_of(legs, name + ".resume"), save);
-                             });
+    PlannedCheck out =
+        check(name, "resume", fmt::format("{} cut at step {}", name, save),
+              [name, save](const SubjectLegs& legs) {
+                return judge_resume(trace_of(legs, name), trace_of(legs, name + ".resume"), save);
+              });
     out.bitwise = true;
     return out;
   }
@@ -220,26 +300,16 @@ class Planner {
     SubjectLeg restarted{.name = what + ".restart", .layout = name};
     restarted.from = take(killed);
     restarted.in_place = true;
+    const auto resumes = [&](const SubjectLeg& each) { return each.name == name + ".resume"; };
+    // Where it is known whether a resume goes well, that is known first.
+    if (std::any_of(plan_.legs.begin(), plan_.legs.end(), resumes)) {
+      restarted.after = name + ".resume";
+    }
     const std::string again = take(restarted);
     PlannedCheck out =
-        check(name, "kill",
-              fmt::format("{}: SIG{} for rank {} in {} of step {}", name,
-                          place.stop ? "STOP" : "KILL", place.rank, place.phase, place.step),
-              [=](const SubjectLegs& legs) {
-                Verdict verdict =
-                    check_subject_kill(trace_of(legs, what), place.rank, place.step, place.phase);
-                verdict.sentence += "; restarted, it ends with the bits of the uncut run";
-                if (verdict.outcome != Outcome::pass) return verdict;
-                const auto found = legs.find(again);
-                const std::int64_t first = found == legs.end() ? 0 : found->second.first;
-                const Verdict resumed =
-                    check_subject_resume(trace_of(legs, name), trace_of(legs, again), first);
-                verdict.outcome = resumed.outcome;
-                verdict.difference = resumed.difference;
-                if (verdict.outcome != Outcome::pass) {
-                  verdict.reason = fmt::format("restarted from step {}: {}", first, resumed.reason);
-                }
-                return verdict;
+        check(name, "kill", kill_subject(name, place),
+              [name, what, again, place, limit = subject_.deadline](const SubjectLegs& legs) {
+                return judge_kill(legs, {name, what, again, place, limit});
               });
     out.bitwise = true;
     out.kill = place;
@@ -271,6 +341,17 @@ void check_choice(const Subject& subject, const SubjectChoice& choice) {
   Names layouts;
   for (const SubjectLayout& layout : subject.layouts) layouts.push_back(layout.name);
   check_known("--layout", choice.layouts, layouts);
+}
+
+SubjectLeg bare_resume(const std::string& layout) {
+  SubjectLeg leg{.name = layout + ".bare_resume", .layout = layout};
+  leg.bare = true;
+  return leg;
+}
+
+std::string kill_subject(const std::string& layout, const KillPlace& place) {
+  return fmt::format("{}: SIG{} for rank {} in {} of step {}", layout, place.stop ? "STOP" : "KILL",
+                     place.rank, place.phase, place.step);
 }
 
 std::string killed_layout(const Subject& subject) {

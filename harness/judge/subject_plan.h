@@ -42,6 +42,12 @@ struct SubjectPlan {
 SubjectPlan plan_subject(const Subject& subject, const SubjectChoice& choice,
                          const LegFolders& folders);
 
+// A resume of the layout without the checkpoint: a program that ends with the same bits all the
+// same trains again what it is thought to read.
+SubjectLeg bare_resume(const std::string& layout);
+
+std::string kill_subject(const std::string& layout, const KillPlace& place);
+
 // The legs that show whether a layout is reproducible, and its verdict `repeat`.
 SubjectPlan plan_repeat(const Subject& subject, const std::string& layout);
 

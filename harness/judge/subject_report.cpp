@@ -47,6 +47,7 @@ ReportSection leg_table(const JudgedSubject& judged) {
   ReportSection out{"Legs", {"leg", "ranks", "exit code", "seconds", "end"}, {}, ""};
   for (const auto& [name, leg] : judged.legs) {
     const std::string end = !leg.skipped.empty()   ? "not run: " + leg.skipped
+                            : leg.leg.bare         ? "without the checkpoint: " + leg.problem
                             : !leg.problem.empty() ? leg.problem
                             : !leg.unclean.empty() ? "unclean exit: " + leg.unclean
                             : leg.leg.kill         ? "killed: " + leg.leg.kill->fault()
@@ -118,7 +119,8 @@ std::string pass_notes(const Verdict& verdict) {
   std::string out;
   for (const std::string& note : verdict.notes) {
     const bool ratio = verdict.check == "layout" && &note == &verdict.notes.front();
-    if (ratio || note.starts_with("unclean exit")) {
+    const bool kill = verdict.check == "kill" && !note.starts_with("ended with");
+    if (ratio || kill || note.starts_with("unclean exit")) {
       out += fmt::format("      {:<9} {}\n", "note", note);
     }
   }

@@ -13,11 +13,34 @@
 #include <thread>
 
 #include "base/error.h"
+#include "invariants/subject_checks.h"
 
 namespace shardproof {
 
 SubjectRun::SubjectRun(const Subject& subject, SubjectRunOptions options)
     : subject_(subject), options_(std::move(options)) {}
+
+SubjectLeg SubjectRun::placed(SubjectLeg leg) const {
+  if (!leg.kill) return leg;
+  const Trace& trace = results_.at(leg.after).trace;
+  if (passes_place(trace, *leg.kill)) return leg;
+  for (const RankTrace& rank : trace.ranks) {
+    KillPlace place = *leg.kill;
+    place.rank = rank.rank;
+    if (passes_place(trace, place)) leg.kill = place;  // the last of them
+  }
+  return leg;
+}
+
+bool SubjectRun::fails_to_resume(const std::string& layout) const {
+  const auto uncut = results_.find(layout), resumed = results_.find(layout + ".resume");
+  if (uncut == results_.end() || resumed == results_.end()) return false;
+  if (!resumed->second.problem.empty()) return true;
+  if (!uncut->second.good() || !resumed->second.good()) return false;
+  const Verdict verdict =
+      check_subject_resume(uncut->second.trace, resumed->second.trace, subject_.save);
+  return verdict.outcome == Outcome::fail;
+}
 
 bool SubjectRun::lacks_place(const SubjectLeg& leg) const {
   if (leg.kill) return !passes_place(results_.at(leg.after).trace, *leg.kill);
@@ -32,6 +55,8 @@ std::string SubjectRun::reason_to_skip(const SubjectLeg& leg) const {
   for (const std::string& needed : {leg.from, leg.after}) {
     if (needed.empty()) continue;
     const SubjectLegResult& before = results_.at(needed);
+    const bool restart_waits = leg.in_place && needed == leg.after;
+    if (restart_waits) continue;  // what it says of the restart is asked below
     if (!before.skipped.empty()) return before.skipped;
     if (needed == leg.after && !before.good()) {
       return fmt::format("leg {} did not end well", needed);
@@ -47,9 +72,10 @@ std::string SubjectRun::reason_to_skip(const SubjectLeg& leg) const {
     }
   }
   if (lacks_place(leg)) {
-    return fmt::format("rank {} enters no phase {} in step {}", leg.kill->rank, leg.kill->phase,
-                       leg.kill->step);
+    const KillPlace& place = leg.kill ? *leg.kill : *results_.at(leg.from).leg.kill;
+    return fmt::format("no rank enters phase {} in step {}", place.phase, place.step);
   }
+  if (leg.in_place && fails_to_resume(leg.layout)) return "its resume fails already";
   return "";
 }
 
@@ -94,6 +120,7 @@ void SubjectRun::tell(const SubjectLegResult& result) const {
   } else {
     line += fmt::format("{:6.1f} s", result.seconds);
     if (result.interrupted) line += "  interrupted";
+    if (result.leg.bare) line += "  without the checkpoint:";
     if (!result.problem.empty()) line += "  " + result.problem;
     if (!result.unclean.empty()) line += "  unclean exit: " + result.unclean;
   }
@@ -143,7 +170,7 @@ bool SubjectRun::run(const std::vector<SubjectLeg>& legs) {
       ended.wait(lock);
       continue;
     }
-    const SubjectLeg leg = *next;
+    const SubjectLeg leg = placed(*next);
     waiting.erase(next);
     SubjectLegResult skipped;
     skipped.leg = leg;

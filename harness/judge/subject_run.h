@@ -32,7 +32,10 @@ class SubjectRun {
  private:
   SubjectLegResult run_one(const SubjectLeg& leg);
   std::string reason_to_skip(const SubjectLeg& leg) const;
+  // The leg with a rank that comes by the place of its kill, where there is one.
+  SubjectLeg placed(SubjectLeg leg) const;
   bool lacks_place(const SubjectLeg& leg) const;
+  bool fails_to_resume(const std::string& layout) const;
   void check_first(const SubjectLegResult& result) const;
   void tell(const SubjectLegResult& result) const;
   bool stopped() const { return options_.stop != nullptr && options_.stop->load(); }

@@ -199,7 +199,8 @@ class Rank {
   std::string state_file() const { return options_.checkpoint + "/state.safetensors"; }
 
   void save(std::int64_t step) {
-    trace_.at(step, Phase::save);
+    if (options_.is("saves_alone") && rank_ != 0) return;
+    if (!options_.is("no_save_phase")) trace_.at(step, Phase::save);
     if (rank_ != 0) return;
     const std::string told = options_.is("saves_elsewhere") ? "." : options_.checkpoint;
     trace_.checkpoint(step + 1, told, false);
@@ -217,7 +218,25 @@ class Rank {
     trace_.checkpoint(step + 1, told, true);
   }
 
+  // Trains again up to the checkpoint's step, of which it knows from its command.
+  void retrain() {
+    for (; first_ < options_.save; ++first_) {
+      double loss = 0;
+      std::vector<Real> gradient(size);
+      for (int rank = 0; rank < options_.ranks; ++rank) {
+        const std::vector<Real> part = partial(first_, rank, loss);
+        for (std::int64_t i = 0; i < size; ++i) gradient[i] += part[i];
+      }
+      for (std::int64_t i = 0; i < size; ++i) {
+        moment_[i] = Real(0.9f) * moment_[i] + gradient[i] / Real(batch);
+        weight_[i] -= Real(0.05f) * moment_[i];
+      }
+    }
+  }
+
   void load() {
+    if (options_.is("retrains")) return retrain();
+    if (options_.is("afresh") && !fs::exists(state_file())) return;
     std::ifstream file(state_file(), std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
     const SafetensorsHeader header = parse_safetensors(
