@@ -42,6 +42,7 @@ struct Batch {
   std::string said_by;       // "training.global_batch" or what other steps took
   bool may_be_short = true;  // where it ends an epoch
   bool must_finish = false;  // an epoch leaves nothing
+  bool declared = false;     // the config says what becomes of the last one
 };
 
 // Every rank's real samples of a step, each list once per data coordinate.
@@ -83,6 +84,27 @@ class Walk {
   std::optional<Problem> step(const Trace& trace, std::int64_t step) {
     StepSamples samples = samples_of(trace, step);
     return samples.problem ? samples.problem : take(step, samples.ids);
+  }
+
+  // The same walk after a step whose batch ends an epoch and begins the next one; nothing where it
+  // cannot be so.
+  std::optional<Walk> across(const Trace& trace, std::int64_t step) const {
+    const StepSamples samples = samples_of(trace, step);
+    const auto count = static_cast<std::int64_t>(samples.ids.size());
+    const std::int64_t left = size_ - taken();
+    const bool may = !batch_.declared && size_ > 0 && !midway_ && before_ == 0;
+    if (!may || samples.problem || count != batch_.size || left < 1 || left >= count) return {};
+    Walk after = *this;
+    after.seen_.clear();
+    std::set<std::int64_t> ending;
+    for (const std::int64_t id : samples.ids) {
+      if (id < 0 || id >= size_) return {};
+      const bool ends = seen_.count(id) == 0 && ending.insert(id).second;
+      if (!ends && !after.seen_.insert(id).second) return {};
+    }
+    if (static_cast<std::int64_t>(ending.size()) != left) return {};
+    ++after.epochs_;
+    return after;
   }
 
   std::int64_t seen() const { return static_cast<std::int64_t>(seen_.size()); }
@@ -170,6 +192,37 @@ class Walk {
   std::string open_;
 };
 
+// What another program does where an epoch ends inside a batch is not said: it drops the rest, or
+// goes on with the next epoch. Both are followed, as long as the samples fit.
+class Walks {
+ public:
+  explicit Walks(Walk walk) { alive_.push_back(std::move(walk)); }
+
+  std::optional<Problem> step(const Trace& trace, std::int64_t step) {
+    constexpr std::size_t most = 64;
+    std::vector<Walk> next;
+    std::optional<Problem> first;
+    for (const Walk& walk : alive_) {
+      Walk stays = walk;
+      if (auto problem = stays.step(trace, step)) {
+        if (!first) first = std::move(problem);
+      } else if (next.size() < most) {
+        next.push_back(std::move(stays));
+      }
+      auto across = walk.across(trace, step);
+      if (across && next.size() < most) next.push_back(std::move(*across));
+    }
+    if (next.empty()) return first;
+    alive_.swap(next);
+    return std::nullopt;
+  }
+
+  const Walk& walk() const { return alive_.front(); }
+
+ private:
+  std::vector<Walk> alive_;  // never empty
+};
+
 // As the config in the trace says; without one, what the largest step took.
 Batch batch_of(const Trace& trace) {
   Batch batch;
@@ -179,6 +232,7 @@ Batch batch_of(const Trace& trace) {
     const auto last = text_fact(trace, "/config/data/last");
     batch.may_be_short = last != "drop";
     batch.must_finish = last == "short";
+    batch.declared = true;
     return batch;
   }
   batch.said_by = "other steps";
@@ -199,7 +253,6 @@ std::optional<std::int64_t> taken_before(const Batch& batch, std::int64_t size, 
   return step % steps * batch.size;
 }
 
-// Be it a filler.
 // A step that says to lack its samples, which is not one that took none.
 std::optional<std::int64_t> step_without_samples(const Trace& trace) {
   for (const RankTrace& rank : trace.ranks) {
@@ -210,6 +263,7 @@ std::optional<std::int64_t> step_without_samples(const Trace& trace) {
   return std::nullopt;
 }
 
+// Be it a filler.
 bool lists_samples(const Trace& trace) {
   for (const RankTrace& rank : trace.ranks) {
     for (const StepRecord& step : rank.steps) {
@@ -290,6 +344,15 @@ Verdict judge_mixture(Verdict verdict, const Trace& trace, const Trace* before,
   return passes(verdict);
 }
 
+// Of another program's sampler, where the number of samples or a repetition is what is wrong.
+std::string padding_hint(const Batch& batch, const Problem& problem) {
+  const bool counts = problem.text.starts_with("took ") || problem.text.starts_with("repeats ") ||
+                      problem.text.find("taken twice") != std::string::npos;
+  if (batch.declared || !counts) return "";
+  return " (a sampler that fills the last batch up for all ranks, as DistributedSampler does with "
+         "drop_last=False, takes samples twice: name such fillers -1)";
+}
+
 }  // namespace
 
 Verdict check_data(const Trace& trace, const Trace* before) {
@@ -313,19 +376,20 @@ Verdict check_data(const Trace& trace, const Trace* before) {
   if (!sources->empty()) return judge_mixture(verdict, trace, before, *sources);
   const Batch batch = batch_of(trace);
   const std::int64_t size = integer_fact(trace, "/data/size").value_or(0);
-  Walk walk(size, batch,
-            before != nullptr ? std::optional<std::int64_t>(0)
-                              : taken_before(batch, size, steps.front()));
+  Walks walks(Walk(size, batch,
+                   before != nullptr ? std::optional<std::int64_t>(0)
+                                     : taken_before(batch, size, steps.front())));
   std::optional<Problem> problem;
   if (before != nullptr) {
     for (const std::int64_t step : before->step_numbers()) {
-      if (!problem && step < steps.front()) problem = walk.step(*before, step);
+      if (!problem && step < steps.front()) problem = walks.step(*before, step);
     }
   }
   for (const std::int64_t step : steps) {
-    if (!problem) problem = walk.step(trace, step);
+    if (!problem) problem = walks.step(trace, step);
   }
-  if (problem) return fails(verdict, place(*problem));
+  if (problem) return fails(verdict, place(*problem) + padding_hint(batch, *problem));
+  const Walk& walk = walks.walk();
   if (!walk.open().empty()) return undecided(verdict, walk.open());
   verdict.notes.push_back(fmt::format("{} samples a step; {} whole epochs, {} samples of the next",
                                       batch.size, walk.epochs(), walk.seen()));

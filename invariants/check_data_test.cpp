@@ -48,6 +48,33 @@ TEST(Data, AShortBatchEndsAnEpoch) {
   EXPECT_EQ(judge({{{0, 1}, {2, 3}}, {{4}, {}}, {{5, 6}, {7, 0}}}, 8), Outcome::fail);
 }
 
+TEST(Data, ABatchMayEndAnEpochAndBeginTheNext) {
+  const std::vector<std::vector<Ids>> stream = {
+      {{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8, 9}, {9, 6}}, {{0, 1}, {2, 4}}, {{5, 7}, {8, 3}}};
+  EXPECT_EQ(judge(stream, 10), Outcome::pass);
+  auto twice = stream;
+  twice[3][0] = {9, 1};  // 9 has begun the second epoch
+  EXPECT_EQ(judge(twice, 10), Outcome::fail);
+  auto lost = stream;
+  lost[2] = {{8, 5}, {6, 3}};  // 9 is not taken, so this begins the second, which has 8
+  lost[3] = {{8, 1}, {2, 4}};
+  EXPECT_EQ(judge(lost, 10), Outcome::fail);
+}
+
+// The same batch could end an epoch, and the steps behind it say that it did not.
+TEST(Data, WhereTheRestIsDroppedTheNextEpochBeginsAnew) {
+  const std::vector<std::vector<Ids>> dropped = {
+      {{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8, 9}, {3, 6}}, {{0, 1}, {2, 4}}, {{5, 7}, {8, 9}}};
+  EXPECT_EQ(judge(dropped, 10), Outcome::pass);
+}
+
+TEST(Data, ASamplerThatPadsIsToldSo) {
+  const Verdict verdict =
+      check_data(with_samples({{{0, 2}, {1, 3}}, {{4, 6}, {5, 7}}, {{8}, {0}}}, 9));
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  EXPECT_NE(verdict.reason.find("DistributedSampler"), std::string::npos) << verdict.reason;
+}
+
 // The run says its global batch, and what becomes of a short one.
 Verdict judge_configured(const std::vector<std::vector<Ids>>& steps, std::int64_t size,
                          std::int64_t batch, const std::string& last) {
