@@ -42,6 +42,21 @@ TEST_F(Runs, RepeatPassesOnAReproducibleProgramWhoseCopiesDiffer) {
   }
 }
 
+TEST_F(Runs, RepeatComparesEachRankWithItself) {
+  FakeTrainer fake;
+  fake.step = [](int rank, StepRecord& record) { record.loss += 0.125 * rank; };
+  const Trace first = write(fake);
+  const Verdict same = check_repeat(first, write(fake));
+  EXPECT_EQ(same.outcome, Outcome::pass) << same.reason;
+  fake.step = [](int rank, StepRecord& record) {
+    record.loss += 0.125 * rank + (rank == 1 && record.step == 2 ? 0.25 : 0);
+  };
+  const Verdict other = check_repeat(first, write(fake));
+  ASSERT_EQ(other.outcome, Outcome::fail);
+  EXPECT_EQ(other.difference->rank, 1);
+  EXPECT_EQ(other.difference->step, 2);
+}
+
 TEST_F(Runs, ADeadRunIsNotEqualToADeadRun) {
   Trace dead = write({});
   dead.ranks[1].ended.reset();
