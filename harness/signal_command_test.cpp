@@ -90,8 +90,11 @@ TEST_F(SignalCommand, UnderNohupAClosedTerminalEndsNothing) {
 }
 
 TEST_F(SignalCommand, AKilledLauncherLeavesNoRankAndWhatItLeavesTheNextRunRemoves) {
-  const auto result = signalled("KILL", "--backend mpi");
+  const std::string temporary = folder_.file("tmp");
+  fs::create_directory(temporary);
+  const auto result = signalled("KILL", "--backend mpi", "TMPDIR=" + temporary);
   EXPECT_EQ(result.exit_code, 128 + 9);
+  EXPECT_TRUE(fs::is_empty(temporary)) << "a session of mpirun that nobody removes";
   expect_all_gone();
   EXPECT_TRUE(fs::exists(request()));
   folder_.write("case.toml", to_toml(small_case("dp2.zero1", 1)));

@@ -208,7 +208,12 @@ LaunchResult launch_run(const RunRequest& request) {
   launch_request.command = {request.program.empty() ? own_executable() : request.program, "rank",
                             write_request(request, folder)};
   launch_request.hostfile = request.hostfile;
-  if (local) launch_request.environment["OMPI_MCA_btl_sm_backing_directory"] = folder.path();
+  if (local) {
+    launch_request.environment["OMPI_MCA_btl_sm_backing_directory"] = folder.path();
+    // mpirun names its session by its process id alone: beside the session of a killed one that had
+    // the same id it cannot start.
+    launch_request.environment["PRTE_MCA_prte_tmpdir_base"] = folder.path();
+  }
   launch_request.deadline = request.launch_deadline;
   launch_request.trace_directory = request.trace.directory;
   launch_request.on_failure = request.on_failure;
