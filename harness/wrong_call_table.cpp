@@ -32,6 +32,15 @@ void take_line(Heard& heard, int rank, const std::string& line) {
   heard.rows[row][rank] = outcome_from_json(json, "a rank's line");
 }
 
+// Of a rank that said nothing of its last row.
+std::string how_it_ended(const LaunchResult& result, int rank) {
+  const RankEnd& end = result.ranks[static_cast<std::size_t>(rank)];
+  return fmt::format("rank {} said nothing of the row: {}, {}; {}{}", rank,
+                     end.finished ? "it finished" : "it did not finish",
+                     end.exit_code ? fmt::format("exit code {}", *end.exit_code) : "no exit code",
+                     end.error, result.hang);
+}
+
 // Rows from job.first on, as far as the job came: the first row that it did not do, and their
 // outcomes. A rank that said nothing of a row in which the job ended has crashed.
 std::size_t run_job(const WrongCallOptions& options, const WrongCallJob& job, Heard& heard) {
@@ -57,7 +66,10 @@ std::size_t run_job(const WrongCallOptions& options, const WrongCallJob& job, He
   }
   const std::size_t last = heard.rows.rbegin()->first;
   if (missing(last)) {
-    for (int rank = 0; rank < wrong_call_ranks; ++rank) heard.rows[last].try_emplace(rank);
+    for (int rank = 0; rank < wrong_call_ranks; ++rank) {
+      const auto [outcome, silent] = heard.rows[last].try_emplace(rank);
+      if (silent) outcome->second.error = how_it_ended(result, rank);
+    }
   }
   return last + 1;
 }
