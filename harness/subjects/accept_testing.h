@@ -36,7 +36,7 @@ inline std::vector<Row> accept(const std::string& file) {
   const TempFolder folder;
   const CommandResult done =
       run_with_peers({SHARDPROOF_COMMAND, "accept", "--subject", SHARDPROOF_SUBJECTS "/" + file,
-                      "--at-once", "2", "--out", folder.file("report")},
+                      "--set", "subject.at_once=2", "--out", folder.file("report")},
                      std::chrono::seconds(800));
   fmt::print("{}\n", done.output);
   EXPECT_EQ(done.exit_code, 0) << done.output;
