@@ -177,4 +177,27 @@ struct ForeignProgram {
   }
 };
 
+// Of a world, in a precision, with the rounding errors of a seed.
+inline ForeignProgram foreign_program(Dtype dtype, double noise, std::uint32_t seed,
+                                      int world = 1) {
+  ForeignProgram out;
+  out.dtype = dtype;
+  out.noise = noise;
+  out.seed = seed;
+  out.world = world;
+  return out;
+}
+
+// One that writes other values of `what` of the first parameter: change(rank, step, values).
+inline ForeignProgram foreign_changing(
+    const std::function<void(int, std::int64_t, std::vector<double>&)>& change,
+    const std::string& what = "param") {
+  ForeignProgram out;
+  out.tensor = [=](int rank, std::int64_t s, const std::string& kind, const std::string& name,
+                   std::vector<double>& values) {
+    if (kind == what && name.starts_with("a.weight")) change(rank, s, values);
+  };
+  return out;
+}
+
 }  // namespace shardproof

@@ -31,15 +31,6 @@ class SubjectChecks : public ::testing::Test {
     };
     return out;
   }
-  static ForeignProgram changing(const std::function<void(int, std::int64_t, Values&)>& change,
-                                 const std::string& what = "param") {
-    ForeignProgram out;
-    out.tensor = [=](int rank, std::int64_t s, const std::string& kind, const std::string& name,
-                     Values& values) {
-      if (kind == what && name.starts_with("a.weight")) change(rank, s, values);
-    };
-    return out;
-  }
 
   TempFolder folder_;
   int next_ = 0;
@@ -71,7 +62,7 @@ TEST_F(SubjectChecks, CoverJudgesCapturedStepsAlone) {
 }
 
 TEST_F(SubjectChecks, ReplicasThatDriftFailCoverAndAreNamed) {
-  const Verdict verdict = cover(changing([](int rank, std::int64_t s, Values& values) {
+  const Verdict verdict = cover(foreign_changing([](int rank, std::int64_t s, Values& values) {
     if (rank == 1 && s >= 1) values[20] += 0.5;
   }));
   ASSERT_EQ(verdict.outcome, Outcome::fail);
@@ -82,14 +73,14 @@ TEST_F(SubjectChecks, ReplicasThatDriftFailCoverAndAreNamed) {
   EXPECT_EQ(at.right_ranks, (std::vector<int>{1}));
   EXPECT_GT(at.times, 1000);
   // A broadcast that was skipped: the start differs.
-  EXPECT_EQ(cover(changing([](int rank, std::int64_t s, Values& values) {
+  EXPECT_EQ(cover(foreign_changing([](int rank, std::int64_t s, Values& values) {
               if (rank == 1 && s == -1) values[0] += 1;
             })).outcome,
             Outcome::fail);
-  EXPECT_EQ(
-      cover(changing([](int rank, std::int64_t, Values& values) { values[3] += rank; }, "moment"))
-          .outcome,
-      Outcome::fail);
+  EXPECT_EQ(cover(foreign_changing(
+                      [](int rank, std::int64_t, Values& values) { values[3] += rank; }, "moment"))
+                .outcome,
+            Outcome::fail);
 }
 
 TEST_F(SubjectChecks, HolesFailCover) {
@@ -179,10 +170,11 @@ TEST_F(SubjectChecks, LiveNeedsStepsGradientsAndGlobalScalars) {
   EXPECT_EQ(live({}), Outcome::pass);
   EXPECT_EQ(live({}, 4), Outcome::fail);
   EXPECT_EQ(live(hiding("grad", "b.bias")), Outcome::fail);
-  EXPECT_EQ(live(changing([](int, std::int64_t,
-                             Values& values) { std::fill(values.begin(), values.end(), 0); },
-                          "grad")),
-            Outcome::fail);
+  EXPECT_EQ(
+      live(foreign_changing(
+          [](int, std::int64_t, Values& values) { std::fill(values.begin(), values.end(), 0); },
+          "grad")),
+      Outcome::fail);
   ForeignProgram frozen = hiding("grad", "b.bias");
   frozen.run = [](int, Json& run) { run["frozen"] = {"b.bias"}; };
   EXPECT_EQ(live(frozen), Outcome::pass);
@@ -213,7 +205,7 @@ TEST_F(SubjectChecks, BitwiseOfAProgramWithoutMomentsPassesAndOneBitFails) {
   ForeignProgram sgd;
   sgd.moments = {};
   ForeignProgram off = sgd;
-  off.tensor = changing([](int, std::int64_t s, Values& values) {
+  off.tensor = foreign_changing([](int, std::int64_t s, Values& values) {
                  if (s == 2) values[1] = std::nextafter(static_cast<float>(values[1]), 9.0f);
                }).tensor;
   const Trace one = write(sgd), again = write(sgd);

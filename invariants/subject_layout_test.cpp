@@ -15,11 +15,7 @@ using Cut = ForeignProgram::Cut;
 using Values = std::vector<double>;
 
 ForeignProgram program(Dtype dtype, double noise, std::uint32_t seed, int world = 1) {
-  ForeignProgram out;
-  out.dtype = dtype;
-  out.noise = noise;
-  out.seed = seed;
-  out.world = world;
+  ForeignProgram out = foreign_program(dtype, noise, seed, world);
   out.steps = 2;
   return out;
 }

@@ -20,15 +20,6 @@ class SubjectState : public ::testing::Test {
   Trace write(const ForeignProgram& one) {
     return one.write(folder_.file("trace" + std::to_string(next_++)));
   }
-  static ForeignProgram changing(const std::function<void(int, std::int64_t, Values&)>& change,
-                                 const std::string& what) {
-    ForeignProgram out;
-    out.tensor = [=](int rank, std::int64_t s, const std::string& kind, const std::string& name,
-                     Values& values) {
-      if (kind == what && name.starts_with("a.weight")) change(rank, s, values);
-    };
-    return out;
-  }
 
   TempFolder folder_;
   int next_ = 0;
@@ -71,7 +62,7 @@ TEST_F(SubjectState, AParameterThatNothingMovesIsNotAlive) {
 
 TEST_F(SubjectState, LiveNeedsFiniteStatesAndRecordsThatAgree) {
   for (const char* what : {"param", "moment"}) {
-    const Verdict verdict = check_subject_live(write(changing(
+    const Verdict verdict = check_subject_live(write(foreign_changing(
                                                    [](int rank, std::int64_t s, Values& values) {
                                                      if (rank == 1 && s == 1) values[7] = NAN;
                                                    },

@@ -18,17 +18,8 @@ namespace {
 using Cut = ForeignProgram::Cut;
 using Values = std::vector<double>;
 
-ForeignProgram program(Dtype dtype, double noise, std::uint32_t seed, int world = 1) {
-  ForeignProgram out;
-  out.dtype = dtype;
-  out.noise = noise;
-  out.seed = seed;
-  out.world = world;
-  return out;
-}
-
 ForeignProgram layout() {
-  ForeignProgram out = program(Dtype::f32, 3, 9, 2);
+  ForeignProgram out = foreign_program(Dtype::f32, 3, 9, 2);
   out.cut = Cut::rows;
   return out;
 }
@@ -72,12 +63,13 @@ class SubjectStep : public ::testing::Test {
     return one.write(folder_.file("trace" + std::to_string(next_++)));
   }
   Verdict judge(const ForeignProgram& found, bool float64 = true) {
-    const Trace judged = write(found), reference = write(program(Dtype::f32, 2, 2));
+    const Trace judged = write(found), reference = write(foreign_program(Dtype::f32, 2, 2));
     if (float64) {
-      const Trace truth = write(program(Dtype::f64, 0, 1));
+      const Trace truth = write(foreign_program(Dtype::f64, 0, 1));
       return check_subject_layout({{&truth, {&reference}, &judged}});
     }
-    const Trace one = write(program(Dtype::f32, 2, 3)), two = write(program(Dtype::f32, 2, 4));
+    const Trace one = write(foreign_program(Dtype::f32, 2, 3)),
+                two = write(foreign_program(Dtype::f32, 2, 4));
     return check_subject_layout({{&reference, {&one, &two, &reference}, &judged}});
   }
   void expect_fail(const ForeignProgram& found, const std::string& phase) {
@@ -140,8 +132,8 @@ TEST_F(SubjectStep, WrongMomentsFailThoughGradientsAreClean) {
   // State of other names may be anything: a count of steps, a factor.
   ForeignProgram other = scaling_moment("/count", 2);
   other.moments = {"count"};
-  const Trace truth = write(program(Dtype::f64, 0, 1)),
-              reference = write(program(Dtype::f32, 2, 2)), found = write(other);
+  const Trace truth = write(foreign_program(Dtype::f64, 0, 1)),
+              reference = write(foreign_program(Dtype::f32, 2, 2)), found = write(other);
   EXPECT_EQ(check_subject_layout({{&truth, {&reference}, &found}}).outcome, Outcome::pass);
 }
 
@@ -176,7 +168,8 @@ TEST_F(SubjectStep, WhatWasNotCapturedIsNotJudged) {
 // One bf16 tensor neither passes by its own rounding nor loosens what the others and scalars may
 // be.
 TEST_F(SubjectStep, AGradientCoarserThanTheReferencesIsUndecided) {
-  const Trace truth = write(program(Dtype::f64, 0, 1)), fine = write(program(Dtype::f32, 2, 2));
+  const Trace truth = write(foreign_program(Dtype::f64, 0, 1)),
+              fine = write(foreign_program(Dtype::f32, 2, 2));
   const auto outcome = [&](const Trace& reference, const ForeignProgram& found) {
     const Trace judged = write(found);
     return check_subject_layout({{&truth, {&reference}, &judged}});
@@ -188,7 +181,7 @@ TEST_F(SubjectStep, AGradientCoarserThanTheReferencesIsUndecided) {
   EXPECT_NE(verdict.reason.find("a.weight is BF16, coarser than the reference's F32"),
             std::string::npos)
       << verdict.reason;
-  ForeignProgram mixed = program(Dtype::f32, 2, 2);
+  ForeignProgram mixed = foreign_program(Dtype::f32, 2, 2);
   const auto small_bf16 = [](const std::string& name) {
     return name.starts_with("b.bias") ? Dtype::bf16 : Dtype::f32;
   };
@@ -202,10 +195,10 @@ TEST_F(SubjectStep, AGradientCoarserThanTheReferencesIsUndecided) {
 }
 
 TEST_F(SubjectStep, AReferenceFartherOffThanItsDtypeRoundsDecidesNothing) {
-  const Trace truth = write(program(Dtype::f64, 0, 1)), found = write(layout());
+  const Trace truth = write(foreign_program(Dtype::f64, 0, 1)), found = write(layout());
   for (const auto& [noise, wanted] :
        {std::pair{0x1p10, Outcome::pass}, std::pair{0x1p14, Outcome::inconclusive}}) {
-    const Trace reference = write(program(Dtype::f32, noise, 2));
+    const Trace reference = write(foreign_program(Dtype::f32, noise, 2));
     const Verdict verdict = check_subject_layout({{&truth, {&reference}, &found}});
     EXPECT_EQ(verdict.outcome, wanted) << verdict.reason;
   }
@@ -220,8 +213,8 @@ TEST_F(SubjectStep, TheFirstStepThatWasNotSkippedIsJudged) {
     };
     return one;
   };
-  const Trace truth = write(skipping(program(Dtype::f64, 0, 1))),
-              reference = write(skipping(program(Dtype::f32, 2, 2))),
+  const Trace truth = write(skipping(foreign_program(Dtype::f64, 0, 1))),
+              reference = write(skipping(foreign_program(Dtype::f32, 2, 2))),
               found = write(skipping(layout()));
   EXPECT_EQ(check_subject_layout({{&truth, {&reference}, &found}}).outcome, Outcome::pass)
       << check_subject_layout({{&truth, {&reference}, &found}}).reason;
@@ -235,17 +228,17 @@ TEST_F(SubjectStep, TheFirstStepThatWasNotSkippedIsJudged) {
   ASSERT_EQ(verdict.outcome, Outcome::fail);
   EXPECT_EQ(verdict.difference->step, 1);
   EXPECT_EQ(check_subject_layout({{&truth, {&reference}, &done}}).outcome, Outcome::fail);
-  const Trace plain = write(program(Dtype::f64, 0, 1));
+  const Trace plain = write(foreign_program(Dtype::f64, 0, 1));
   EXPECT_EQ(check_subject_layout({{&plain, {&reference}, &found}}).outcome, Outcome::inconclusive);
 }
 
 TEST_F(SubjectStep, AFloat64LegOfOtherWeightsIsTheOneThatIsNamed) {
-  ForeignProgram other = program(Dtype::f64, 0, 1);
+  ForeignProgram other = foreign_program(Dtype::f64, 0, 1);
   other.tensor = [](int, std::int64_t, const std::string& what, const std::string&,
                     Values& values) {
     for (double& each : values) each *= what == "param" ? 1.5 : 1;
   };
-  const Trace truth = write(other), reference = write(program(Dtype::f32, 2, 2)),
+  const Trace truth = write(other), reference = write(foreign_program(Dtype::f32, 2, 2)),
               found = write(layout());
   const Verdict verdict = check_subject_layout({{&truth, {&reference}, &found}});
   EXPECT_EQ(verdict.outcome, Outcome::inconclusive);

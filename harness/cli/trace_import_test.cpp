@@ -2,43 +2,13 @@
 // import, export and scalars as a user or a script meets them: exit codes and what is said.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "base/temp_folder.h"
-#include "harness/cli/cli.h"
+#include "harness/cli/trace_testing.h"
 
 namespace shardproof {
 namespace {
-
-struct Ended {
-  int code = -1;
-  std::string output;
-  std::string errors;
-};
-
-// The verb in this process, as main calls it.
-Ended trace(std::vector<std::string> arguments) {
-  CLI::App app("test", "shardproof");
-  Ended ended;
-  add_trace(app, ended.code);
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
-  arguments.push_back("trace");
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  try {
-    app.parse(arguments);
-  } catch (const CLI::ParseError& error) {
-    ended.code = app.exit(error) == 0 ? 0 : 2;
-  } catch (const Error& error) {
-    std::fprintf(stderr, "shardproof: %s\n", error.what());
-    ended.code = exit_code(error.kind());
-  }
-  std::fflush(stdout);
-  ended.output = testing::internal::GetCapturedStdout();
-  ended.errors = testing::internal::GetCapturedStderr();
-  return ended;
-}
 
 std::string log_of(const std::string& second_loss) {
   return "[rank0]:[titan] - step:  1  loss:  8.0277  grad_norm:  1.4604  tps: 5,756\n"

@@ -2,40 +2,12 @@
 // The verbs over traces as a user or a script meets them: exit codes and the one error line.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
-#include "harness/cli/cli.h"
+#include "harness/cli/trace_testing.h"
 #include "invariants/fake_trace.h"
 #include "invariants/foreign_trace.h"
 
 namespace shardproof {
 namespace {
-
-struct Ended {
-  int code = -1;
-  std::string output;
-  std::string errors;
-};
-
-// The verb in this process, as main calls it.
-Ended trace(std::vector<std::string> arguments) {
-  CLI::App app("test", "shardproof");
-  Ended ended;
-  add_trace(app, ended.code);
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
-  arguments.push_back("trace");
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  try {
-    app.parse(arguments);
-  } catch (const CLI::ParseError& error) {
-    ended.code = app.exit(error) == 0 ? 0 : 2;
-  }
-  std::fflush(stdout);
-  ended.output = testing::internal::GetCapturedStdout();
-  ended.errors = testing::internal::GetCapturedStderr();
-  return ended;
-}
 
 class TraceVerbs : public ::testing::Test {
  protected:
