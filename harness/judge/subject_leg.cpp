@@ -40,8 +40,9 @@ std::string quoted(const std::string& path) {
 std::string fill(const std::string& text, const std::map<std::string, std::string>& values) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = text.find('}', at);
-    if (text[at] == '{' && end != std::string::npos && (at == 0 || text[at - 1] != '$')) {
+    const bool opens = text[at] == '{' && (at == 0 || text[at - 1] != '$');
+    const std::size_t end = opens ? text.find('}', at) : std::string::npos;
+    if (end != std::string::npos) {
       const auto value = values.find(text.substr(at + 1, end - at - 1));
       if (value != values.end()) {
         out += value->second;
